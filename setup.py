@@ -7,7 +7,17 @@ from setuptools import find_packages, setup
 
 PLUGIN = "judgegym_trainers/verifiers_plugin"
 JUDGES = (
-    *("arena_hard", "aspect", "cascade", "checklist", "choice", "composite", "jury", "listwise", "peer"),
+    *(
+        "arena_hard",
+        "aspect",
+        "cascade",
+        "checklist",
+        "choice",
+        "composite",
+        "jury",
+        "listwise",
+        "peer",
+    ),
     *("prompt", "reward_model", "rubric", "rule", "steps", "tournament"),
 )
 ENVIRONMENTS = (

@@ -2,11 +2,12 @@
 
     python -m benchmarks [--only NAME …] [--limit 400] [--total 880]
 
-A script is a module of `benchmarks` that has the option `--results` (`measured.results_option`); there is no other
-list. `peers` installs packages, and runs only where it is named. They run one after the other, each in a process of its
-own, with a time limit. The table is written after each, so Ctrl-C keeps what is measured; rows of scripts that did not
-run stay. A script that fails or is too late is a row that says so, and the exit code is 1. A target that is not met is
-a word in the table, not an error.
+A script is a module of `benchmarks` that has the option `--results` (`measured.results_option`);
+there is no other list. `peers` installs packages, and runs only where it is named. They run one
+after the other, each in a process of its own, with a time limit. The table is written after each,
+so Ctrl-C keeps what is measured; rows of scripts that did not run stay. A script that fails or is
+too late is a row that says so, and the exit code is 1. A target that is not met is a word in the
+table, not an error.
 """
 
 from __future__ import annotations
@@ -29,13 +30,23 @@ RESULTS = HERE / "RESULTS.md"
 
 def main(argv: list[str] | None = None) -> int:
     names = names_of_scripts(HERE)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = [name for name in names if name not in INSTALLING]
-    parser.add_argument("--only", nargs="+", choices=names, default=usual, metavar="NAME", help=", ".join(names))
-    parser.add_argument(
-        "--limit", type=float, default=400, metavar="SECONDS", help="of a script (default: %(default)s)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--total", type=float, default=880, metavar="SECONDS", help="of all (default: %(default)s)")
+    usual = [name for name in names if name not in INSTALLING]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=usual, metavar="NAME", help=", ".join(names)
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=400,
+        metavar="SECONDS",
+        help="of a script (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--total", type=float, default=880, metavar="SECONDS", help="of all (default: %(default)s)"
+    )
     options = parser.parse_args(argv)
     until, meter, failed = time.monotonic() + options.total, LoadMeter(), []
     table = Table.read(RESULTS).of(names)
@@ -54,7 +65,10 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{name}: {outcome.problem}", file=sys.stderr)
         table = table.with_rows_of(outcome, Provenance.now())
         table.write(RESULTS)
-    print(f"\nThe table is in {RESULTS}" + (f"; these scripts failed: {', '.join(failed)}" if failed else ""))
+    print(
+        f"\nThe table is in {RESULTS}"
+        + (f"; these scripts failed: {', '.join(failed)}" if failed else "")
+    )
     return 1 if failed else 0
 
 

@@ -1,26 +1,32 @@
 """Judges with a planted fault under audit: how often each fault is found, and a judge without one accused.
 
-For each seed, 500 pairs are drawn from a pool of responses whose texts differ in length, markdown, lists, authors,
-master keys and instructions; better responses are longer, as in real data. A judge sees the quality of both with an
-error of its own for each row and another one for each call; it judges each row in both orders, twice. Faults:
+For each seed, 500 pairs are drawn from a pool of responses whose texts differ in length, markdown,
+lists, authors, master keys and instructions; better responses are longer, as in real data. A judge
+sees the quality of both with an error of its own for each row and another one for each call; it
+judges each row in both orders, twice. Faults:
 
-* position: chooses the first response in 20 % of the calls, whatever it is; length, self-preference: chooses the longer
-  response, or that of its own family, in 30 %; markdown: the one with more of it in 50 % (of the pairs that differ in
-  it); noise: chooses at random in 40 %;
-* master key, instruction: chooses a response that is a mere opening, or that tells the judge to, in 90 %;
+* position: chooses the first response in 20 % of the calls, whatever it is; length,
+  self-preference: chooses the longer response, or that of its own family, in 30 %; markdown: the
+  one with more of it in 50 % (of the pairs that differ in it); noise: chooses at random in 40 %;
+* master key, instruction: chooses a response that is a mere opening, or that tells the judge to, in
+  90 %;
 * drift: chooses at random in a share of the calls that grows from none to all over the rows.
 
-A fault is found if its own check fails; `others` is how often a check fails that has nothing to do with the fault. The
-second table is of audits with too few rows: the median of the rows that they say it takes, how often one says so within
-20 % of that, and the power with 80, 100 and 120 % of the median, which should be 80 % between the first and the last.
+A fault is found if its own check fails; `others` is how often a check fails that has nothing to do
+with the fault. The
+second table is of audits with too few rows: the median of the rows that they say it takes, how
+often one says so within 20 % of that, and the power with 80, 100 and 120 % of the median, which
+should be 80 % between the first and the last.
 
-The third table is of labels with errors. The property of a pair (d, standard normal) goes along with the truth: better
-is longer in 65 or 72 % of the pairs. Labels are the truth, flipped with probability η. A judge chooses the first
-response with probability σ(2.5·(2t − 1) + β·d): with β = 0 it has no fault, and looks at the truth alone. It is
-printed in which share of the audits the effect is found, by its own test at p < .01 (`within: 0`), and what is required
+The third table is of labels with errors. The property of a pair (d, standard normal) goes along
+with the truth: better is longer in 65 or 72 % of the pairs. Labels are the truth, flipped with
+probability η. A judge chooses the first response with probability σ(2.5·(2t − 1) + β·d): with β = 0
+it has no fault, and looks at the truth alone. It is printed in which share of the audits the effect
+is found, by its own test at p < .01 (`within: 0`), and what is required
 of it: of a judge without a fault at most, at 300 and 400 rows; of others at least, at 400 rows.
 
-    python -m benchmarks.audit_planted [--seeds 200] [--rows 500] [--power_seeds 400] [--noise_seeds 200]
+    python -m benchmarks.audit_planted [--seeds 200] [--rows 500] [--power_seeds 400] [--noise_seeds
+    200]
 """
 
 from __future__ import annotations
@@ -59,7 +65,8 @@ QUALITY = frozenset({"accuracy", "kappa", "position_consistency", "repeatability
 EVEN = "even"
 """A judge without a fault that errs in as large a share of the rows of each kind: gold held fixed, nothing sways it.
 
-The clean judge errs where qualities lie near each other. Better responses are longer, so that by the audit's regression
+The clean judge errs where qualities lie near each other. Better responses are longer, so that by
+the audit's regression
 it prefers longer ones by 1.4 points, whatever the number of rows."""
 _SWAY = {"length": LENGTH, "markdown": MARKDOWN, "self-preference": OWN}
 _OBEY = {"master key": KEY, "instruction": INSTRUCTION}
@@ -83,7 +90,9 @@ def pool(size: int = POOL) -> Pool:
     for row in texts:
         for place in (0, 1):
             if numbers.random() < 0.4:
-                row[place] = f"# Title\n\n{row[place]}\n" + "**bold** `code`\n" * int(numbers.integers(1, 5))
+                row[place] = f"# Title\n\n{row[place]}\n" + "**bold** `code`\n" * int(
+                    numbers.integers(1, 5)
+                )
             if numbers.random() < 0.35:
                 row[place] += "\n" + "- item\n" * int(numbers.integers(2, 8))
         kind, place = numbers.random(), int(numbers.integers(2))
@@ -146,7 +155,9 @@ def planted(fault: str, seed: int, rows: int = ROWS, *, rate: float | None = Non
     )
 
 
-def checks_of(fault: str, seed: int, rows: int = ROWS, *, rate: float | None = None) -> dict[str, CheckResult]:
+def checks_of(
+    fault: str, seed: int, rows: int = ROWS, *, rate: float | None = None
+) -> dict[str, CheckResult]:
     """The checks of an audit of a planted judge, by name."""
     judgments = planted(fault, seed, rows, rate=rate)
     return {check.name: check for check in decide(measure_all(judgments), load_settings(), rows)}
@@ -205,7 +216,8 @@ PLANS: Sequence[tuple[str, str, str, float | None, int]] = (
     ("instruction", "instruction_bias", "fails", 0.6, 240),  # effect .30
 )
 """Judges whose fault is as large as the margin says, or without one: which check, the word that is to come, and how
-many rows the small audits have. The number is right within 20 % if the power is below .8 with 80 % of it, and above
+many rows the small audits have. The number is right within 20 % if the power is below .8 with 80 %
+of it, and above
 with 120 %."""
 
 
@@ -216,13 +228,19 @@ def plan(fault: str, check: str, word: str, rate: float | None, rows: int, seeds
         result = checks_of(fault, seed, rows, rate=rate)[check]
         value, limit = result.value or 0.0, result.threshold or 0.0
         is_good = value >= limit if result.side == "at_least" else abs(value) <= limit
-        if result.word == "underpowered" and result.rows_needed is not None and is_good is (word == "passes"):
+        if (
+            result.word == "underpowered"
+            and result.rows_needed is not None
+            and is_good is (word == "passes")
+        ):
             said.append(result.rows_needed)
     middle = int(median(said))
     powers = []
     for share in (0.8, 1.0, 1.2):
         size = round(share * middle)
-        words = [checks_of(fault, 10_000 + seed, size, rate=rate)[check].word for seed in range(seeds)]
+        words = [
+            checks_of(fault, 10_000 + seed, size, rate=rate)[check].word for seed in range(seeds)
+        ]
         powers.append(words.count(word) / seeds)
     within = sum(abs(each / middle - 1) <= 0.2 for each in said) / len(said)
     return Plan(middle, within, tuple(powers))
@@ -247,13 +265,20 @@ REQUIRED: Sequence[tuple[str, float, Sequence[float]]] = (
 )
 """What is known of the labels, β, and for each η what is required: at most where β is 0, else at least.
 
-Exact labels are held fixed by the regression of `bias.py`, which finds less where the association is stronger: the row
-of 72 % says "not met".
+Exact labels are held fixed by the regression of `bias.py`, which finds less where the association
+is stronger: the row of 72 % says "not met".
 """
 
 
 def noisy(
-    known: str, seed: int, *, rows: int, kappa: float, beta: float, noise: float, check: str = LENGTH
+    known: str,
+    seed: int,
+    *,
+    rows: int,
+    kappa: float,
+    beta: float,
+    noise: float,
+    check: str = LENGTH,
 ) -> Judgments:
     """The judgments of a judge beside labels with errors.
 
@@ -266,7 +291,9 @@ def noisy(
         noise: the share of wrong labels.
         check: the property; whether a response is the judge's own is yes or no.
     """
-    numbers = np.random.default_rng([seed, rows, round(100 * kappa), round(100 * noise), round(10 * beta)])
+    numbers = np.random.default_rng(
+        [seed, rows, round(100 * kappa), round(100 * noise), round(10 * beta)]
+    )
     apart = numbers.normal(size=rows)
     if check == OWN:
         apart = np.sign(apart)
@@ -300,11 +327,21 @@ def finds(judgments: Judgments, check: str = LENGTH) -> bool:
 
 
 def share_found(
-    known: str, seeds: Sequence[int], *, rows: int, kappa: float, beta: float, noise: float, check: str = LENGTH
+    known: str,
+    seeds: Sequence[int],
+    *,
+    rows: int,
+    kappa: float,
+    beta: float,
+    noise: float,
+    check: str = LENGTH,
 ) -> float:
     """In which share of the audits an effect is found."""
     hits = (
-        finds(noisy(known, seed, rows=rows, kappa=kappa, beta=beta, noise=noise, check=check), check) for seed in seeds
+        finds(
+            noisy(known, seed, rows=rows, kappa=kappa, beta=beta, noise=noise, check=check), check
+        )
+        for seed in seeds
     )
     return sum(hits) / len(seeds)
 
@@ -312,7 +349,10 @@ def share_found(
 def print_noisy(seeds: Sequence[int]) -> None:
     """Print the table of labels with errors."""
     print(f"\n{len(seeds)} audits with wrong labels: share in which the effect is found at p < .01")
-    print(f"{'labels':<15}{'check':<17}{'β':>4}{'rows':>6}{'longer':>8}  η = 0, .1, .2: found (required)")
+    print(
+        f"{'labels':<15}{'check':<17}{'β':>4}{'rows':>6}{'longer':>8}  η = 0, .1, .2: found "
+        "(required)"
+    )
     lines = [(*line, LENGTH) for line in REQUIRED]
     lines += [(TWO, 0.0, (0.04, 0.04, 0.04), OWN), (ONE, 0.0, (0.02, 0.02, 0.02), OWN)]
     for known, beta, required, check in lines:
@@ -320,38 +360,67 @@ def print_noisy(seeds: Sequence[int]) -> None:
             for longer, kappa in (OWN_BETTER if check == OWN else LONGER).items():
                 cells, is_met = [], True
                 for place, noise in enumerate(NOISES[: 1 if known == EXACT else None]):
-                    reached = share_found(known, seeds, rows=rows, kappa=kappa, beta=beta, noise=noise, check=check)
+                    reached = share_found(
+                        known, seeds, rows=rows, kappa=kappa, beta=beta, noise=noise, check=check
+                    )
                     if place < len(required) and (not beta or rows == 400):
-                        is_met &= reached <= required[place] if not beta else reached >= required[place]
-                        cells.append(f"{reached:.3f} ({'≥' if beta else '≤'} {required[place]:.2f})")
+                        is_met &= (
+                            reached <= required[place] if not beta else reached >= required[place]
+                        )
+                        cells.append(
+                            f"{reached:.3f} ({'≥' if beta else '≤'} {required[place]:.2f})"
+                        )
                     else:
                         cells.append(f"{reached:.3f}")
-                met = "" if not required or (beta and rows < 400) else "met" if is_met else "not met"
-                print(f"{known:<15}{check:<17}{beta:>4}{rows:>6}{longer:>8}  {', '.join(cells)}  {met}", flush=True)
+                met = (
+                    "" if not required or (beta and rows < 400) else "met" if is_met else "not met"
+                )
+                print(
+                    f"{known:<15}{check:<17}{beta:>4}{rows:>6}{longer:>8}  {', '.join(cells)}  "
+                    f"{met}",
+                    flush=True,
+                )
 
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--power_seeds", type=int, default=400)
     parser.add_argument("--noise_seeds", type=int, default=200)
-    parser.add_argument("--only_noise", action="store_true", help="print the table of labels with errors alone")
+    parser.add_argument(
+        "--only_noise", action="store_true", help="print the table of labels with errors alone"
+    )
     options = parser.parse_args()
     if options.only_noise:
         print_noisy(range(options.noise_seeds))
         return
-    print(f"{options.seeds} audits of {options.rows} rows each\n{'judge':<18}{'found':>8}{'others':>8}")
+    print(
+        f"{options.seeds} audits of {options.rows} rows each\n"
+        f"{'judge':<18}{'found':>8}{'others':>8}"
+    )
     for fault in FAULTS:
         result = found(fault, range(options.seeds), options.rows)
-        print(f"{fault:<18}{'' if fault == 'clean' else f'{result.found:.3f}':>8}{result.others:>8.3f}", flush=True)
-    print(f"\n{options.power_seeds} audits with too few rows, and as many with what they say it takes")
-    print(f"{'judge':<10}{'check':<23}{'word':<8}{'rows':>6}{'within 20 %':>13}{'power at 80, 100, 120 %':>26}")
+        print(
+            f"{fault:<18}{'' if fault == 'clean' else f'{result.found:.3f}':>8}{result.others:>8.3f}",
+            flush=True,
+        )
+    print(
+        f"\n{options.power_seeds} audits with too few rows, and as many with what they say it takes"
+    )
+    print(
+        f"{'judge':<10}{'check':<23}{'word':<8}{'rows':>6}{'within 20 %':>13}{'power at 80, 100, 120 %':>26}"
+    )
     for fault, check, word, rate, rows in PLANS:
         line = plan(fault, check, word, rate, rows, options.power_seeds)
         powers = "".join(f"{each:>8.3f}" for each in line.powers)
-        print(f"{fault:<10}{check:<23}{word:<8}{line.said:>6}{line.within:>13.3f}  {powers}", flush=True)
+        print(
+            f"{fault:<10}{check:<23}{word:<8}{line.said:>6}{line.within:>13.3f}  {powers}",
+            flush=True,
+        )
     print_noisy(range(options.noise_seeds))
 
 

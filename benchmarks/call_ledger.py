@@ -1,13 +1,16 @@
 """What the ledger of calls costs: CPU of a call, and memory of finished rows.
 
-No endpoint is asked: what is measured is the ledger alone. Each row makes three calls with a system prompt that all
-share and a prompt of 3 kB of its own. The peer appends the same lines, encoded beforehand, to a file with `os.write`;
-what is above that is what makes a ledger of a log: keys, texts named by their digests, JSON. The bound of memory is
+No endpoint is asked: what is measured is the ledger alone. Each row makes three calls with a system
+prompt that all share and a prompt of 3 kB of its own. The peer appends the same lines, encoded
+beforehand, to a file with `os.write`;
+what is above that is what makes a ledger of a log: keys, texts named by their digests, JSON. The
+bound of memory is
 the same for any number of rows: of a finished row nothing is kept.
 
     python -m benchmarks.call_ledger [--rows 4000] [--rounds 5] [--more]
 
-`--more` also prints what the ledger takes on disk, and how long it takes to be opened, replayed, compressed and read.
+`--more` also prints what the ledger takes on disk, and how long it takes to be opened, replayed,
+compressed and read.
 """
 
 from __future__ import annotations
@@ -138,22 +141,35 @@ async def print_more(rows: int, path: Path) -> None:
             await run_rows(ledger, uids[-REPLAYED:])
             each = (time.perf_counter() - ready) / REPLAYED / CALLS_OF_A_ROW * 1e6
             print(
-                f"opened, {rows - len(finished)} rows to do: {ready - began:.1f} s, then {each:.0f} µs a call replayed"
+                f"opened, {rows - len(finished)} rows to do: {ready - began:.1f} s, then "
+                f"{each:.0f} µs a call replayed"
             )
     began = time.perf_counter()
     pack(path, keep=True)
-    print(f"compressed: {time.perf_counter() - began:.1f} s, {(path / PACKED_CALLS).stat().st_size / 2**20:.0f} MiB")
+    print(
+        f"compressed: {time.perf_counter() - began:.1f} s, "
+        f"{(path / PACKED_CALLS).stat().st_size / 2**20:.0f} MiB"
+    )
     began = time.perf_counter()
     count = sum(1 for _ in read_calls(path))
-    print(f"read: {count} calls in {time.perf_counter() - began:.1f} s, {resident_mib():.0f} MiB resident")
+    print(
+        f"read: {count} calls in {time.perf_counter() - began:.1f} s, {resident_mib():.0f} MiB "
+        "resident"
+    )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--more", action="store_true", help="also print size and seconds of the whole life of a ledger")
+    parser.add_argument(
+        "--more",
+        action="store_true",
+        help="also print size and seconds of the whole life of a ledger",
+    )
     results_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

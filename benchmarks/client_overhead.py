@@ -1,10 +1,11 @@
 """User CPU of a judge call, as a multiple of that of a bare aiohttp POST.
 
-Ours is the whole call as a user makes it: delimiting, the prompt, the chat client with retries, limits and metering (at
-temperature 0, the default, also the search for an equal call in flight), the verdict's parser and the judgment. The
-bare loop posts the same bytes, encoded beforehand, to the same stand-in server (another process), on the same event
-loop, and reads the answer with orjson. Both run in turn, round by round; the ratio is that of the medians. Only this
-process's user CPU counts. Each case has texts of its own. With the ledger, each call is also recorded in a run
+Ours is the whole call as a user makes it: delimiting, the prompt, the chat client with retries,
+limits and metering (at temperature 0, the default, also the search for an equal call in flight),
+the verdict's parser and the judgment. The bare loop posts the same bytes, encoded beforehand, to
+the same stand-in server (another process), on the same event loop, and reads the answer with
+orjson. Both run in turn, round by round; the ratio is that of the medians. Only this process's user
+CPU counts. Each case has texts of its own. With the ledger, each call is also recorded in a run
 directory, as in `evaluate`.
 
     python -m benchmarks.client_overhead [--calls 1000] [--concurrency 256] [--rounds 7] [--profile]
@@ -41,7 +42,9 @@ from judgegym.offline import StandIn
 
 TARGET = 1.6
 QUESTION = "How do I keep a small vegetable garden alive through a dry summer? "
-ANSWER = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. "
+ANSWER = (
+    "Water early in the morning, cover the soil with straw, and choose plants that like the heat. "
+)
 
 Work = Callable[[int], Awaitable[None]]
 """Does the work of the case with a number."""
@@ -64,14 +67,20 @@ class Subject:
 
 def subjects(url: str, session: aiohttp.ClientSession, concurrency: int) -> Iterator[Subject]:
     """The judges, which call the endpoint at `url`."""
-    common = {"judge_base_url": url, "judge_model_name": "judge", "judge_max_concurrency": concurrency}
+    common = {
+        "judge_base_url": url,
+        "judge_model_name": "judge",
+        "judge_max_concurrency": concurrency,
+    }
     aspects = AspectJudgeSettings(**common)
     aspect = AspectPanel(
         aspects.model_copy(update={"aspects": aspects.aspects[:1]}),
         ChatClient(aspects.chat_settings(), session=session),
     )
     arena_settings = ArenaJudgeSettings(**common)
-    arena = ArenaTaskJudge(arena_settings, ChatClient(arena_settings.chat_settings(), session=session))
+    arena = ArenaTaskJudge(
+        arena_settings, ChatClient(arena_settings.chat_settings(), session=session)
+    )
 
     async def judge_aspect(number: int) -> None:
         question, answer, _ = texts(number)
@@ -97,7 +106,9 @@ async def bodies_of(subject: Callable[[aiohttp.ClientSession], Subject], cases: 
     sent: list[bytes] = []
     trace = aiohttp.TraceConfig()
 
-    async def note(_: object, __: SimpleNamespace, chunk: aiohttp.TraceRequestChunkSentParams) -> None:
+    async def note(
+        _: object, __: SimpleNamespace, chunk: aiohttp.TraceRequestChunkSentParams
+    ) -> None:
         sent.append(bytes(chunk.chunk))
 
     trace.on_request_chunk_sent.append(note)
@@ -122,7 +133,9 @@ async def user_cpu(work: Work, items: int, at_once: int) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
 
 
-async def measure(calls: int, concurrency: int, rounds: int, loop: str, folder: Path) -> Sequence[Measured]:
+async def measure(
+    calls: int, concurrency: int, rounds: int, loop: str, folder: Path
+) -> Sequence[Measured]:
     """The ratios of all judges on one event loop."""
     lines: list[Measured] = []
     async with StandIn() as server, open_session() as session:
@@ -130,7 +143,8 @@ async def measure(calls: int, concurrency: int, rounds: int, loop: str, folder: 
         for place, subject in enumerate(subjects(server.base_url, session, concurrency)):
             cases, at_once = calls // subject.calls, concurrency // subject.calls
             bodies = await bodies_of(
-                lambda own, place=place: list(subjects(server.base_url, own, concurrency))[place], cases
+                lambda own, place=place: list(subjects(server.base_url, own, concurrency))[place],
+                cases,
             )
 
             async def bare(number: int, bodies: Sequence[bytes] = bodies) -> None:
@@ -138,10 +152,14 @@ async def measure(calls: int, concurrency: int, rounds: int, loop: str, folder: 
                 async with session.post(url, data=bodies[number], headers=headers) as response:
                     orjson.loads(await response.read())
 
-            run = RunDirectory(folder / f"{loop}-{subject.name}", config={}, matters={}, resume=False)
+            run = RunDirectory(
+                folder / f"{loop}-{subject.name}", config={}, matters={}, resume=False
+            )
             ledger = CallLedger(run, finished=(), keep_texts=False)
 
-            async def recorded(number: int, subject: Subject = subject, ledger: CallLedger = ledger) -> None:
+            async def recorded(
+                number: int, subject: Subject = subject, ledger: CallLedger = ledger
+            ) -> None:
                 with recorded_in(ledger.row(str(number))):
                     await subject.judge(number)
 
@@ -158,7 +176,10 @@ async def measure(calls: int, concurrency: int, rounds: int, loop: str, folder: 
                     seconds[name].append(await user_cpu(*way))
             ledger.close()
             run.close()
-            each = {name: statistics.median(taken) / len(bodies) * 1000 for name, taken in seconds.items()}
+            each = {
+                name: statistics.median(taken) / len(bodies) * 1000
+                for name, taken in seconds.items()
+            }
             lines += [
                 Measured(
                     part="judge call",
@@ -189,7 +210,9 @@ async def profiled(calls: int, concurrency: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=1000, help="calls in a round")
     parser.add_argument("--concurrency", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=7)
@@ -199,7 +222,10 @@ def main() -> None:
     if options.profile:
         asyncio.run(profiled(options.calls, options.concurrency))
         return
-    for loop, factory in {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}.items():
+    for loop, factory in {
+        "asyncio": asyncio.new_event_loop,
+        "uvloop": uvloop.new_event_loop,
+    }.items():
         running = factory()
         with tempfile.TemporaryDirectory() as folder:
             work = measure(options.calls, options.concurrency, options.rounds, loop, Path(folder))

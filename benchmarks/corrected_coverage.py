@@ -1,12 +1,13 @@
 """How often the intervals of corrected numbers hold the truth, and how wide they are beside labels only.
 
-Rows are drawn with a known truth and the judge's errors, some of them are labelled at random, and `corrected_mean`
-makes an interval; so many times in each cell. The judge of a rate errs as GPT-4 (good), PaLM 2 (medium) and ChatGPT
-(bad) did on LLMBar's 419 pairs under the Vanilla prompt, shown in both orders: `LLMBAR` counts the pairs that they
-judged right in both orders, in one, and in none. Scores from 1 to 5 are planted, with these correlations; those of
-`top` are 5 in 95 % of the rows, of judges that see all, half or none of the others. The naive interval takes the
-judge's values for the truth. `width` is the mean width over that of labels only (Wilson's interval, or that of a mean).
-`false` and `found` are the shares of intervals of a difference that exclude 0.
+Rows are drawn with a known truth and the judge's errors, some of them are labelled at random, and
+`corrected_mean` makes an interval; so many times in each cell. The judge of a rate errs as GPT-4
+(good), PaLM 2 (medium) and ChatGPT (bad) did on LLMBar's 419 pairs under the Vanilla prompt, shown
+in both orders: `LLMBAR` counts the pairs that they judged right in both orders, in one, and in
+none. Scores from 1 to 5 are planted, with these correlations; those of `top` are 5 in 95 % of the
+rows, of judges that see all, half or none of the others. The naive interval takes the judge's
+values for the truth. `width` is the mean width over that of labels only (Wilson's interval, or that
+of a mean). `false` and `found` are the shares of intervals of a difference that exclude 0.
 
     python -m benchmarks.corrected_coverage [--runs 2000] [--seed 0] [--results FILE]
 """
@@ -50,7 +51,12 @@ SLOPES = {"good": 0.795, "medium": 0.49, "bad": 0.127}
 LEVELS = np.arange(1.0, 6.0)
 ENDS = Ends(1, 5)
 TOP = np.array([0.02, 0.01, 0.01, 0.01, 0.95])
-SEEN = {"sees all": (0.95, 0.0), "sees half": (0.5, 0.02), "sees none": (0.0, 0.05), "says 5": (0.0, 0.0)}
+SEEN = {
+    "sees all": (0.95, 0.0),
+    "sees half": (0.5, 0.02),
+    "sees none": (0.0, 0.05),
+    "says 5": (0.0, 0.0),
+}
 """Which share of the rows below 5 a judge rates as they are, and which share of the others it rates as any level."""
 
 
@@ -113,13 +119,20 @@ class Cell:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=2000, help="of each cell (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=2000, help="of each cell (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     results_option(parser)
     options = parser.parse_args()
     cells = []
-    print(f"{'':12} {'judge':13} {'truth':>5} {'labels':>6} {'coverage':>8} {'naive':>6} {'width':>6}  and")
+    print(
+        f"{'':12} {'judge':13} {'truth':>5} {'labels':>6} {'coverage':>8} {'naive':>6} "
+        f"{'width':>6}  and"
+    )
     for cell in measure(options.runs, options.seed):
         cells.append(cell)
         print(line_of(cell), flush=True)
@@ -148,7 +161,11 @@ def measure(runs: int, seed: int = 0) -> Iterator[Cell]:
             for labels in (30, 60, 120):
                 cell = Cell("rate", judge, rate, labels)
                 yield _rates(cell, runs, _llmbar(cell, seed))
-    for judge, right in {"near-perfect": (0.98, 0.98), "one-sided": (1.0, 0.4), "lenient": (0.99, 0.6)}.items():
+    for judge, right in {
+        "near-perfect": (0.98, 0.98),
+        "one-sided": (1.0, 0.4),
+        "lenient": (0.99, 0.6),
+    }.items():
         for rate in (0.5, 0.8, 0.95):
             for labels in (30, 60, 120):
                 cell = Cell("rate", judge, rate, labels)
@@ -250,7 +267,9 @@ def _at_the_top(cell: Cell, runs: int, seed: int) -> Cell:
     for _ in range(runs):
         truth = generator.choice(LEVELS, ROWS, p=TOP)
         judge = np.where(generator.random(ROWS) < seen, truth, 5.0)
-        judge = np.where((truth == 5.0) & (generator.random(ROWS) < wrong), generator.choice(LEVELS, ROWS), judge)
+        judge = np.where(
+            (truth == 5.0) & (generator.random(ROWS) < wrong), generator.choice(LEVELS, ROWS), judge
+        )
         cell.add(_estimate(judge, truth, cell.labels, "mean", ENDS), judge)
     return cell
 
@@ -260,13 +279,17 @@ def _differences(cell: Cell, runs: int, seed: int) -> Cell:
     generator, differing = _generator(cell, seed), 0.36
     for _ in range(runs):
         first = (generator.random(ROWS) < 0.55 - cell.truth / 2).astype(float)
-        better = (differing + cell.truth) / 2 / (0.45 + cell.truth / 2)  # of rows that the first system loses
+        better = (
+            (differing + cell.truth) / 2 / (0.45 + cell.truth / 2)
+        )  # of rows that the first system loses
         worse = (differing - cell.truth) / 2 / (0.55 - cell.truth / 2)
         changes = generator.random(ROWS) < np.where(first == 0, better, worse)
         second = np.where(changes, 1 - first, first)
         judges = (_judged(generator, cell.judge, first), _judged(generator, cell.judge, second))
         labels = (_labelled(first, cell.labels), _labelled(second, cell.labels))
-        found = corrected_mean(judges[1] - judges[0], labels[1] - labels[0], kind="mean", ends=UNIT.of_differences)
+        found = corrected_mean(
+            judges[1] - judges[0], labels[1] - labels[0], kind="mean", ends=UNIT.of_differences
+        )
         assert isinstance(found, CorrectedMean), found
         cell.add(found, judges[1] - judges[0])
     return cell
@@ -296,7 +319,9 @@ def _planned(cell: Cell, runs: int, seed: int, half_width: float = 0.09) -> Cell
     return cell
 
 
-def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda share: 0.0) -> Iterator[Measured]:
+def requirements(
+    cells: list[Cell], slack: Callable[[float], float] = lambda share: 0.0
+) -> Iterator[Measured]:
     """Yield what is required of the cells.
 
     Args:
@@ -308,31 +333,64 @@ def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda sha
         worst = min(chosen, key=lambda cell: cell.coverage)
         naive = np.mean([np.mean(cell.naive) for cell in chosen])
         name = (
-            f"required (the naive interval's mean is {naive:.3f}; least: {worst.judge} {worst.truth:g}/{worst.labels})"
+            f"required (the naive interval's mean is {naive:.3f}; least: {worst.judge} "
+            f"{worst.truth:g}/{worst.labels})"
         )
         at_least = 1 - slack(required) / required
-        return Measured("corrected numbers", work, "least coverage", worst.coverage, name, required, at_least=at_least)
+        return Measured(
+            "corrected numbers",
+            work,
+            "least coverage",
+            worst.coverage,
+            name,
+            required,
+            at_least=at_least,
+        )
 
     def widest(work: str, chosen: list[Cell], required: float) -> Measured:
         width = max(cell.width for cell in chosen)
-        return Measured("corrected numbers", work, "of labels only's width", width, "required", required, at_most=1.0)
+        return Measured(
+            "corrected numbers",
+            work,
+            "of labels only's width",
+            width,
+            "required",
+            required,
+            at_most=1.0,
+        )
 
     rates = [cell for cell in cells if cell.part == "rate" and cell.judge in LLMBAR]
     planted = [cell for cell in cells if cell.part == "rate" and cell.judge not in LLMBAR]
     yield least("rates, 27 cells", rates, 0.92)
     mean = float(np.mean([cell.coverage for cell in rates]))
     shares = 1 - slack(0.945) / math.sqrt(len(rates)) / 0.945
-    yield Measured("corrected numbers", "rates, 27 cells", "mean coverage", mean, "required", 0.945, at_least=shares)
+    yield Measured(
+        "corrected numbers",
+        "rates, 27 cells",
+        "mean coverage",
+        mean,
+        "required",
+        0.945,
+        at_least=shares,
+    )
     yield least("rates, near-perfect and one-sided judges", planted, 0.94)
     sixty = [cell for cell in rates if cell.labels == 60]
     for rates_of, required in (((0.5, 0.65), 0.85), ((0.8,), 0.92)):
         chosen = [cell for cell in sixty if cell.judge == "good" and cell.truth in rates_of]
-        yield widest(f"rates, good judge, {' and '.join(map(str, rates_of))}, 60 labels", chosen, required)
+        yield widest(
+            f"rates, good judge, {' and '.join(map(str, rates_of))}, 60 labels", chosen, required
+        )
     for judge, required in (("medium", 1.02), ("bad", 1.10)):
-        yield widest(f"rates, {judge} judge, 60 labels", [cell for cell in sixty if cell.judge == judge], required)
+        yield widest(
+            f"rates, {judge} judge, 60 labels",
+            [cell for cell in sixty if cell.judge == judge],
+            required,
+        )
     scores = [cell for cell in cells if cell.part == "score"]
     yield least("scores from 1 to 5", scores, 0.92)
-    yield least("scores from 1 to 5, 95 % at the top", [cell for cell in cells if cell.part == "top"], 0.92)
+    yield least(
+        "scores from 1 to 5, 95 % at the top", [cell for cell in cells if cell.part == "top"], 0.92
+    )
     for judge, required in (("good", 0.80), ("medium", 0.95), ("bad", 1.02)):
         chosen = [cell for cell in scores if cell.judge == judge and cell.labels == 60]
         yield widest(f"scores, {judge} judge (r {SCORES[judge]}), 60 labels", chosen, required)
@@ -340,7 +398,9 @@ def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda sha
     yield least("paired differences", differences, 0.93)
     false = max(cell.excluded for cell in differences if cell.truth == 0)
     most = 1 + slack(0.065) / 0.065
-    yield Measured("corrected numbers", "paired differences", "false", false, "required", 0.065, at_most=most)
+    yield Measured(
+        "corrected numbers", "paired differences", "false", false, "required", 0.065, at_most=most
+    )
     chosen = [cell for cell in differences if cell.judge == "good" and cell.labels == 60]
     yield widest("paired differences, good judge, 60 labels", chosen, 0.85)
     work = f"{PILOT} labels, {TOP_UP} more until ± .09"
@@ -350,7 +410,9 @@ def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda sha
     reached = min(float(np.mean(cell.reached)) for cell in plans)
     at_least = 1 - slack(0.80) / 0.80
     work = "as many labels as a pilot of 30 says"
-    yield Measured("corrected numbers", work, "within 1.2 times", reached, "required", 0.80, at_least=at_least)
+    yield Measured(
+        "corrected numbers", work, "within 1.2 times", reached, "required", 0.80, at_least=at_least
+    )
 
 
 if __name__ == "__main__":

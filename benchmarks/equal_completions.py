@@ -1,8 +1,10 @@
 """Judge calls of groups in which a share of the completions is equal, beside the number of distinct completions.
 
-Groups go through the pipeline of `serve` and `process` (rubric_absolute, one vote), and as requests with `responses`
-through the reward server. The calls are those that arrive at the judge. Beside them: the bound, a call for each
-distinct completion, and the same completions judged one by one, as a group of its own each.
+Groups go through the pipeline of `serve` and `process` (rubric_absolute, one vote), and as requests
+with `responses`
+through the reward server. The calls are those that arrive at the judge. Beside them: the bound, a
+call for each distinct completion, and the same completions judged one by one, as a group of its own
+each.
 
     python -m benchmarks.equal_completions [--groups 32] [--group_size 8] [--equal 0.5]
 """
@@ -48,7 +50,9 @@ class Repeating:
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """A group of `n`; no two groups have a completion in common."""
         group = texts_of(len(self.groups), n, self.distinct)
-        self.groups.append([Rollout(Completion(text), TokenSequence((1,), (2, 3), None), text) for text in group])
+        self.groups.append(
+            [Rollout(Completion(text), TokenSequence((1,), (2, 3), None), text) for text in group]
+        )
         return self.groups[-1], CallRun()
 
     def rescale(self, share: float) -> None:
@@ -57,7 +61,9 @@ class Repeating:
 
 def texts_of(group: int, size: int, distinct: int) -> list[str]:
     """The completions of a group."""
-    return [f"It is so because of reason {place % distinct} of group {group}." for place in range(size)]
+    return [
+        f"It is so because of reason {place % distinct} of group {group}." for place in range(size)
+    ]
 
 
 async def calls_of(judge: Running, session: aiohttp.ClientSession) -> int:
@@ -66,11 +72,15 @@ async def calls_of(judge: Running, session: aiohttp.ClientSession) -> int:
         return int(await answer.text())
 
 
-async def of_the_pipeline(judge: Running, options: argparse.Namespace, distinct: int) -> tuple[int, int, float]:
+async def of_the_pipeline(
+    judge: Running, options: argparse.Namespace, distinct: int
+) -> tuple[int, int, float]:
     """Calls of the groups, calls of the same completions one by one, and the calls that the metric says were saved."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "rows.jsonl"
-        rows = ({"instruction": f"Question {n}?", "rubric": "Is it so?"} for n in range(options.groups))
+        rows = (
+            {"instruction": f"Question {n}?", "rubric": "Is it so?"} for n in range(options.groups)
+        )
         data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         flags = {
             "env.train_dataset": data,
@@ -92,7 +102,11 @@ async def of_the_pipeline(judge: Running, options: argparse.Namespace, distinct:
                 outcomes = await asyncio.gather(*(pipeline.run(task, _taken) for task in tasks))
                 assert set(outcomes) == {"sent"}, outcomes
                 grouped = await calls_of(judge, session)
-                pairs = [(task, one) for task, group in zip(tasks, source.groups, strict=True) for one in group]
+                pairs = [
+                    (task, one)
+                    for task, group in zip(tasks, source.groups, strict=True)
+                    for one in group
+                ]
                 await asyncio.gather(*(_judged(env, task, one.completion) for task, one in pairs))
                 alone = await calls_of(judge, session)
     saved = metrics.flush(max_token_len=-1).values["train/judge_calls_saved"]
@@ -108,7 +122,9 @@ async def _judged(env: RubricAbsoluteEnv, task: Any, completion: Completion) -> 
     assert judgment.score is not None, judgment.explanation
 
 
-async def of_the_server(judge: Running, server: Running, groups: Sequence[Sequence[str]]) -> tuple[int, int]:
+async def of_the_server(
+    judge: Running, server: Running, groups: Sequence[Sequence[str]]
+) -> tuple[int, int]:
     """Calls of requests with a group each, and calls of the same completions in a request each, one after another."""
     async with aiohttp.ClientSession() as session:
 
@@ -117,7 +133,9 @@ async def of_the_server(judge: Running, server: Running, groups: Sequence[Sequen
                 assert answer.status == 200, await answer.text()
 
         before = await calls_of(judge, session)
-        await asyncio.gather(*(score(prompt=f"Question {n}?", responses=group) for n, group in enumerate(groups)))
+        await asyncio.gather(
+            *(score(prompt=f"Question {n}?", responses=group) for n, group in enumerate(groups))
+        )
         grouped = await calls_of(judge, session)
         for number, group in enumerate(groups):
             for text in group:
@@ -135,20 +153,49 @@ def measure(options: argparse.Namespace) -> Iterator[Measured]:
     with running("benchmarks.reward_server.judge", "5") as judge:
         calls, alone, saved = event_loop.run(of_the_pipeline(judge, options, distinct))
         print(f"train/judge_calls_saved: {saved:g}")
-        yield Measured(PART, f"serve, process: {work}", "judge calls", calls, "distinct completions", bound, at_most=1)
-        yield Measured(PART, f"serve, process: {work}", "judge calls", calls, "each completion by itself", alone)
+        yield Measured(
+            PART,
+            f"serve, process: {work}",
+            "judge calls",
+            calls,
+            "distinct completions",
+            bound,
+            at_most=1,
+        )
+        yield Measured(
+            PART,
+            f"serve, process: {work}",
+            "judge calls",
+            calls,
+            "each completion by itself",
+            alone,
+        )
         flags = ("--port=0", f"--judge_base_url={judge.url}/v1", "--judge_model_name=m")
         with running("judgegym.server", *flags) as server:
             calls, alone = event_loop.run(of_the_server(judge, server, groups))
-        yield Measured(PART, f"reward server: {work}", "judge calls", calls, "distinct completions", bound, at_most=1)
-        yield Measured(PART, f"reward server: {work}", "judge calls", calls, "each completion by itself", alone)
+        yield Measured(
+            PART,
+            f"reward server: {work}",
+            "judge calls",
+            calls,
+            "distinct completions",
+            bound,
+            at_most=1,
+        )
+        yield Measured(
+            PART, f"reward server: {work}", "judge calls", calls, "each completion by itself", alone
+        )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--groups", type=int, default=32)
     parser.add_argument("--group_size", type=int, default=8)
-    parser.add_argument("--equal", type=float, default=0.5, help="share of completions that equal an earlier one")
+    parser.add_argument(
+        "--equal", type=float, default=0.5, help="share of completions that equal an earlier one"
+    )
     results_option(parser)
     chosen = parser.parse_args()
     report(measure(chosen), chosen.results)

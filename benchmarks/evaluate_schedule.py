@@ -1,12 +1,13 @@
 """How near `evaluate` comes to the schedule's lower bound, on answers that need no policy.
 
-The bound for C judge calls of latency L under a limit of N is C·L/N + L: the calls of a full pipeline, and one latency
-to fill it. Measured is the time from the first judge call to the last sample, start-up left out, as the command itself
-sees it: it takes the time of the loop, not of the process. Arena-Hard judges the answers of a generated dataset, or of
-the files that are named.
+The bound for C judge calls of latency L under a limit of N is C·L/N + L: the calls of a full
+pipeline, and one latency to fill it. Measured is the time from the first judge call to the last
+sample, start-up left out, as the command itself
+sees it: it takes the time of the loop, not of the process. Arena-Hard judges the answers of a
+generated dataset, or of the files that are named.
 
-    python -m benchmarks.evaluate_schedule [PROMPTS BASELINE ANSWERS] [--rows 1500] [--latency_ms 300] [--limit 256]
-        [--rounds 3] [--results FILE]
+    python -m benchmarks.evaluate_schedule [PROMPTS BASELINE ANSWERS] [--rows 1500] [--latency_ms
+        300] [--limit 256] [--rounds 3] [--results FILE]
 """
 
 from __future__ import annotations
@@ -29,9 +30,15 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="PROMPTS BASELINE ANSWERS")
-    parser.add_argument("--rows", type=int, default=1500, help="of the generated dataset (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="PROMPTS BASELINE ANSWERS"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=1500, help="of the generated dataset (default: %(default)s)"
+    )
     parser.add_argument("--latency_ms", type=float, default=300)
     parser.add_argument("--limit", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
@@ -51,7 +58,10 @@ def main() -> None:
 
 def written(folder: Path, rows: int) -> Sequence[Path]:
     """Prompts, baseline and answers of so many rows."""
-    numbered = [(f"row-{number}", f"Which {number} things belong in a house, and why? " * 5) for number in range(rows)]
+    numbered = [
+        (f"row-{number}", f"Which {number} things belong in a house, and why? " * 5)
+        for number in range(rows)
+    ]
     answer = "A door, since nobody would get in, and a window for the light. " * 12
     tables = {
         "prompts": [{"uid": uid, "prompt": prompt} for uid, prompt in numbered],
@@ -60,7 +70,9 @@ def written(folder: Path, rows: int) -> Sequence[Path]:
     }
     paths = [folder / f"{name}.jsonl" for name in tables]
     for path, lines in zip(paths, tables.values(), strict=True):
-        path.write_bytes(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
+        path.write_bytes(
+            b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
+        )
     return paths
 
 
@@ -77,7 +89,10 @@ def seconds(files: Sequence[Path], latency_ms: float, limit: int) -> float:
     loop, evaluation.judge_rows = evaluation.judge_rows, timed(evaluation.judge_rows, found)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            own = [f'--faults={{"latency_ms": {latency_ms}}}', f"--env.judge_max_concurrency={limit}"]
+            own = [
+                f'--faults={{"latency_ms": {latency_ms}}}',
+                f"--env.judge_max_concurrency={limit}",
+            ]
             assert cli.main(ArenaHardEnv, [*flags(files, folder), *own]) == 0
     finally:
         evaluation.judge_rows = loop

@@ -1,9 +1,9 @@
 """How soon the detector of reward hacking tells it, and in how many clean runs it is wrong.
 
-A policy's quality climbs; a training judge and a gold judge score its rollouts on five levels (or two). In a planted
-run the training judge's scores gain a little at each step from step 200 on, with nothing behind it. In clean runs the
-gold judge is as strict as the training judge, stricter, or milder; at the boundary the gap grows by exactly the
-tolerance.
+A policy's quality climbs; a training judge and a gold judge score its rollouts on five levels (or
+two). In a planted run the training judge's scores gain a little at each step from step 200 on, with
+nothing behind it. In clean runs the gold judge is as strict as the training judge, stricter, or
+milder; at the boundary the gap grows by exactly the tolerance.
 
     python -m benchmarks.gap_detector [--seeds 8] [--runs 100]
 """
@@ -74,9 +74,13 @@ def delays(family: Family, runs: int, seed: int) -> Iterator[int | None]:
         found = None
         for step in steps:
             quality = start + (end - start) * step / STEPS + draw.normal(0.0, 0.18, family.rollouts)
-            hack = family.slope * max(0, step - HACKED_AT) + (0.0 if detector.in_reference else family.jump)
+            hack = family.slope * max(0, step - HACKED_AT) + (
+                0.0 if detector.in_reference else family.jump
+            )
             noise = draw.normal(0.0, 0.25, (2, family.rollouts))
-            if family.jump:  # exactly: the gap's mean is the tolerance, whatever a scale does to a gain
+            if (
+                family.jump
+            ):  # exactly: the gap's mean is the tolerance, whatever a scale does to a gain
                 training = quality + noise[0] + hack
                 gold = quality + noise[1]
             else:
@@ -113,13 +117,17 @@ def line(family: Family, found: Sequence[int | None]) -> tuple[str, bool]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; 1 if a requirement is not met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--runs", type=int, default=100)
     options = parser.parse_args(argv)
     missed = 0
     for family in (*FAMILIES, BOUNDARY, SHOWN):
-        found = [delay for seed in range(options.seeds) for delay in delays(family, options.runs, seed)]
+        found = [
+            delay for seed in range(options.seeds) for delay in delays(family, options.runs, seed)
+        ]
         text, is_met = line(family, found)
         missed += not is_met
         print(text if is_met else f"{text}  NOT MET", flush=True)

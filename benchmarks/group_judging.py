@@ -1,17 +1,20 @@
 """How well the rewards of a tournament follow the quality of the answers, and for how many calls: a simulation.
 
-The tournament is the real one (`judgegym.judges.tournament`); only the judge of a game is simulated. Quality is drawn
-from a normal distribution with deviation 1. Of the games that are no tie, the first answer i wins against j with
-probability σ(β·(quality i − quality j) + 0.5), the 0.5 being the judge's preference for the first. By Davidson's model
-(1970) a tie is the likelier, the closer the game: 10 % of the games that are open (`--ties near`). With `--ties random`
-every game is a tie with probability 10 %, whoever plays, so that a tie says nothing. 1 % of the games fail, for good.
+The tournament is the real one (`judgegym.judges.tournament`); only the judge of a game is
+simulated. Quality is drawn from a normal distribution with deviation 1. Of the games that are no
+tie, the first answer i wins against j with probability σ(β·(quality i − quality j) + 0.5), the 0.5
+being the judge's preference for the first. By Davidson's model (1970) a tie is the likelier, the
+closer the game: 10 % of the games that are open (`--ties near`). With `--ties random` every game is
+a tie with probability 10 %, whoever plays, so that a tie says nothing. 1 % of the games fail, for
+good.
 
-A figure is the mean over groups of the correlation (Pearson) between reward and quality within a group; a group whose
-rewards are all equal counts as 0. Games of the same answers and order have the same result in each schedule. The
-required figures are for G = 8; those of swiss are met with balanced orders, and missed by up to 0.01 with both. Lost is
-an answer without a score. The error of a figure is in brackets behind the groups. All schedules judge the same groups,
-so that their figures err together. Means for β = 1.5 and 3 over seeds 1 to 4 (1000 groups each), and seeds 11 to 15
-(400 groups each; in brackets the lowest and the highest of these, for β = 1.5):
+A figure is the mean over groups of the correlation (Pearson) between reward and quality within a
+group; a group whose rewards are all equal counts as 0. Games of the same answers and order have the
+same result in each schedule. The required figures are for G = 8; those of swiss are met with
+balanced orders, and missed by up to 0.01 with both. Lost is an answer without a score. The error of
+a figure is in brackets behind the groups. All schedules judge the same groups, so that their
+figures err together. Means for β = 1.5 and 3 over seeds 1 to 4 (1000 groups each), and seeds 11 to
+15 (400 groups each; in brackets the lowest and the highest of these, for β = 1.5):
 
     circular                0.605 0.732    0.603 0.729 (0.591 to 0.616)
     swiss, both orders      0.812 0.905    0.807 0.903 (0.804 to 0.810)
@@ -19,7 +22,8 @@ so that their figures err together. Means for β = 1.5 and 3 over seeds 1 to 4 (
     all pairs once          0.834 0.917    0.831 0.915 (0.824 to 0.841)
     all pairs both ways     0.906 0.949    0.902 0.947 (0.900 to 0.904)
 
-All pairs are thus 0.001 to 0.006 above what is required for β = 1.5, and a seed may miss it. Ties at random cost 0.01
+All pairs are thus 0.001 to 0.006 above what is required for β = 1.5, and a seed may miss it. Ties
+at random cost 0.01
 to 0.04: then the requirements are not met.
 
     python -m benchmarks.group_judging [--groups 1000] [--ties near|random] [--results FILE]
@@ -70,7 +74,9 @@ KINDS = (
     Kind("circular", settings(schedule="circular", game_orders="balanced"), (0.59, 0.70)),
     Kind("balanced, both orders", settings(schedule="balanced")),
     Kind("swiss, both orders", settings(schedule="swiss")),
-    Kind("swiss, balanced orders", settings(schedule="swiss", game_orders="balanced"), (0.81, 0.90)),
+    Kind(
+        "swiss, balanced orders", settings(schedule="swiss", game_orders="balanced"), (0.81, 0.90)
+    ),
     Kind("all pairs once", settings(schedule="all", game_orders="balanced"), (0.83, 0.91)),
     Kind("all pairs both ways", settings(schedule="all"), (0.90, 0.94)),
 )
@@ -124,7 +130,9 @@ class Figures:
     in_failed_games: int
 
 
-async def simulate(kind: Kind, size: int, beta: float, groups: int, *, ties: Ties = "near", seed: int = 0) -> Figures:
+async def simulate(
+    kind: Kind, size: int, beta: float, groups: int, *, ties: Ties = "near", seed: int = 0
+) -> Figures:
     """Judge so many groups of one size."""
     correlations: list[float] = []
     games = lost = in_failed_games = 0
@@ -136,7 +144,9 @@ async def simulate(kind: Kind, size: int, beta: float, groups: int, *, ties: Tie
             quality = {str(answer): chance.gauss(0.0, 1.0) for answer in range(size)}
             judge = SimulatedJudge(client, quality, beta, ties, name)
             task = JudgeTask(f"question {number}", tuple(quality))
-            judged = await TournamentGroupJudge(kind.settings, judge.client, games=judge).judge(task)
+            judged = await TournamentGroupJudge(kind.settings, judge.client, games=judge).judge(
+                task
+            )
             scores = [member.score for member in judged.members]
             correlations.append(_correlation(scores, [*quality.values()]))
             games += judge.games
@@ -149,7 +159,9 @@ async def simulate(kind: Kind, size: int, beta: float, groups: int, *, ties: Tie
 
 
 def _correlation(scores: Sequence[float | None], quality: Sequence[float]) -> float:
-    pairs = [(score, true) for score, true in zip(scores, quality, strict=True) if score is not None]
+    pairs = [
+        (score, true) for score, true in zip(scores, quality, strict=True) if score is not None
+    ]
     found = correlation("pearson", [score for score, _ in pairs], [true for _, true in pairs])
     return found if isinstance(found, float) else 0.0
 
@@ -162,7 +174,8 @@ def correlations(kind: Kind, size: int, figures: Sequence[Figures], groups: int)
         found.append(
             Measured(
                 "tournament",
-                f"G={size}, β={beta:g}, {kind.name}, {each.games:.2f} calls, {groups} groups (±{each.error:.3f})",
+                f"G={size}, β={beta:g}, {kind.name}, {each.games:.2f} calls, {groups} groups "
+                f"(±{each.error:.3f})",
                 "correlation of reward and quality",
                 each.correlation,
                 "required" if is_required else "quality itself",
@@ -201,13 +214,26 @@ def time_of_fit(players: int) -> Measured:
         started = time.perf_counter()
         fit(players, games)
         times.append((time.perf_counter() - started) * 1000)
-    return Measured("tournament", f"fit of {len(games)} games of {players}", "ms", min(times), "a call of 1 s", 1000.0)
+    return Measured(
+        "tournament",
+        f"fit of {len(games)} games of {players}",
+        "ms",
+        min(times),
+        "a call of 1 s",
+        1000.0,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--groups", type=int, default=1000, help="of 8; of 16 a fifth (default: %(default)s)")
-    parser.add_argument("--ties", choices=("near", "random"), default="near", help="(default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--groups", type=int, default=1000, help="of 8; of 16 a fifth (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--ties", choices=("near", "random"), default="near", help="(default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
     results_option(parser)
     arguments = parser.parse_args(argv)
@@ -215,7 +241,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         everything: list[Figures] = []
         for kind in KINDS:
             figures = [
-                asyncio.run(simulate(kind, size, beta, groups, ties=arguments.ties, seed=arguments.seed))
+                asyncio.run(
+                    simulate(kind, size, beta, groups, ties=arguments.ties, seed=arguments.seed)
+                )
                 for beta in BETAS
             ]
             report(correlations(kind, size, figures, groups), arguments.results)

@@ -1,10 +1,11 @@
 """How often intervals hold the truth, and how wide they are beside the percentile bootstrap, which they replace.
 
-Rows are drawn with a known truth, and `mean_interval` or `paired_intervals` makes an interval, as `evaluate`, `score`,
-`compare` and the pages do; so many times in each cell. Cells of rates need no draws: each number of hits has its
-probability. `n` is the number of independent rows; of clustered rows it is the number of prompts, with one to seven
-responses each, or four. `width` is the mean width over that of the bootstrap, which is too narrow where values lie at
-one end. `none` counts intervals without a width.
+Rows are drawn with a known truth, and `mean_interval` or `paired_intervals` makes an interval, as
+`evaluate`, `score`, `compare` and the pages do; so many times in each cell. Cells of rates need no
+draws: each number of hits has its probability. `n` is the number of independent rows; of clustered
+rows it is the number of prompts, with one to seven responses each, or four. `width` is the mean
+width over that of the bootstrap, which is too narrow where values lie at one end. `none` counts
+intervals without a width.
 
     python -m benchmarks.interval_coverage [--runs 1000] [--seed 0] [--results FILE]
 """
@@ -94,8 +95,12 @@ class Cell:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="of each cell (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=1000, help="of each cell (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     results_option(parser)
     options = parser.parse_args()
@@ -110,7 +115,8 @@ def main() -> None:
 def line_of(cell: Cell) -> str:
     """Return a cell's line of the table."""
     return (
-        f"{cell.part:16} {cell.name:34} {cell.truth:7.4f} {cell.rows:4} {cell.coverage:8.3f} {cell.width:6.3f} "
+        f"{cell.part:16} {cell.name:34} {cell.truth:7.4f} {cell.rows:4} {cell.coverage:8.3f} "
+        f"{cell.width:6.3f} "
         f"{cell.flat:5}"
     )
 
@@ -132,19 +138,26 @@ def measure(runs: int, seed: int = 0) -> Iterator[Cell]:
 
 
 def _generator(cell: Cell, seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, *f"{cell.part} {cell.name} {cell.truth} {cell.rows}".encode()])
+    return np.random.default_rng(
+        [seed, *f"{cell.part} {cell.name} {cell.truth} {cell.rows}".encode()]
+    )
 
 
 def _bootstrap(generator: np.random.Generator, totals: Column, weights: Column) -> float:
     """Return the width of the percentile bootstrap, of which this is all that it needs."""
-    drawn = generator.multinomial(len(totals), np.full(len(totals), 1 / len(totals)), size=_RESAMPLES)
+    drawn = generator.multinomial(
+        len(totals), np.full(len(totals), 1 / len(totals)), size=_RESAMPLES
+    )
     low, high = np.quantile((drawn @ totals) / (drawn @ weights), [0.025, 0.975])
     return float(high - low)
 
 
 def _rate(cell: Cell, seed: int) -> Cell:
     """Every number of hits with its probability."""
-    generator, logs = _generator(cell, seed), [math.lgamma(count + 1) for count in range(cell.rows + 1)]
+    generator, logs = (
+        _generator(cell, seed),
+        [math.lgamma(count + 1) for count in range(cell.rows + 1)],
+    )
     for hits in range(cell.rows + 1):
         misses = cell.rows - hits
         chance = logs[-1] - logs[hits] - logs[misses]
@@ -192,7 +205,9 @@ def _clustered(cell: Cell, draw: Draw, runs: int, seed: int) -> Cell:
 
 def _levels(*shares: float) -> tuple[float, Draw]:
     """Scores on five levels."""
-    return float(_LEVELS @ shares), lambda generator, rows: generator.choice(_LEVELS, rows, p=shares)
+    return float(_LEVELS @ shares), lambda generator, rows: generator.choice(
+        _LEVELS, rows, p=shares
+    )
 
 
 def _two_rates(first: float, second: float, together: float = 0.0) -> tuple[float, Draw]:
@@ -218,7 +233,9 @@ def _two_scores(shift: float, jumps: float) -> tuple[float, Draw]:
 
 
 def _skewed_scores(generator: np.random.Generator, rows: int) -> Column:
-    values: Column = np.where(generator.random((2, rows)) < [[0.9], [0.8]], 1.0, generator.random((2, rows)))
+    values: Column = np.where(
+        generator.random((2, rows)) < [[0.9], [0.8]], 1.0, generator.random((2, rows))
+    )
     return values
 
 
@@ -279,12 +296,15 @@ _CLUSTERED: dict[str, tuple[float, Draw]] = {
 }
 
 
-def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda share: 0.0) -> Iterator[Measured]:
+def requirements(
+    cells: list[Cell], slack: Callable[[float], float] = lambda share: 0.0
+) -> Iterator[Measured]:
     """Yield what is required of the cells.
 
     Args:
         cells: those of `measure`.
-        slack: how far a cell's share may miss the required one, which few runs need; those of rates need none.
+        slack: how far a cell's share may miss the required one, which few runs need; those of rates
+            need none.
     """
 
     def least(work: str, chosen: list[Cell], required: float) -> Measured:
@@ -292,7 +312,9 @@ def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda sha
         room = 0.0 if worst.part == "rate" else slack(required)
         name = f"required (least: {worst.name}, {worst.truth:.3g}, n = {worst.rows})"
         at_least = 1 - room / required
-        return Measured("intervals", work, "least coverage", worst.coverage, name, required, at_least=at_least)
+        return Measured(
+            "intervals", work, "least coverage", worst.coverage, name, required, at_least=at_least
+        )
 
     for part in ("rate", "paired rates", "paired scores", "clustered"):
         chosen = [cell for cell in cells if cell.part == part]
@@ -302,10 +324,20 @@ def requirements(cells: list[Cell], slack: Callable[[float], float] = lambda sha
     yield least("means, n = 50 and 200", [cell for cell in means if cell.rows > min(SIZES)], LEAST)
     flat = sum(cell.flat for cell in cells)
     total = sum(len(cell.widths) for cell in cells)
-    yield Measured("intervals", "all cells", "without a width", flat, "intervals", total, at_most=0.0)
+    yield Measured(
+        "intervals", "all cells", "without a width", flat, "intervals", total, at_most=0.0
+    )
     middle = [cell for cell in cells if cell.part == "rate" and cell.truth in _MIDDLE]
     width = max(cell.width for cell in middle)
-    yield Measured("intervals", "rates from .3 to .7", "of the width", width, "the bootstrap", 1.0, at_most=WIDEST)
+    yield Measured(
+        "intervals",
+        "rates from .3 to .7",
+        "of the width",
+        width,
+        "the bootstrap",
+        1.0,
+        at_most=WIDEST,
+    )
 
 
 if __name__ == "__main__":

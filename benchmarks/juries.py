@@ -1,8 +1,9 @@
 """Whether a jury of recorded judges beats its best member, and whether a cascade keeps its promise, on LLMBar.
 
-419 labelled pairs, what four models said of each in both orders under five prompts. Juries: of half of the rows n get
-a label, the other half is held out, 200 times. Cascades: the threshold is chosen on rows drawn with replacement, and
-its promise is checked on all rows, 400 times.
+419 labelled pairs, what four models said of each in both orders under five prompts. Juries: of half
+of the rows n get
+a label, the other half is held out, 200 times. Cascades: the threshold is chosen on rows drawn with
+replacement, and its promise is checked on all rows, 400 times.
 
     python -m benchmarks.juries [--splits 200] [--resamples 400]
 """
@@ -25,7 +26,10 @@ LLMBAR = Path(__file__).parents[2] / "shared" / "data" / "llmbar"
 MODELS = ("GPT-4", "ChatGPT", "LLaMA2", "PaLM2")
 PROMPTS = ("Vanilla", "CoT", "Metrics", "Reference", "Metrics_Reference")
 LABELS = (60, 100, 200)
-LEAST_GAIN: Mapping[tuple[str, int], float] = {("PaLM2, five prompts", 60): 0.01, ("four best prompts", 100): 0.008}
+LEAST_GAIN: Mapping[tuple[str, int], float] = {
+    ("PaLM2, five prompts", 60): 0.01,
+    ("four best prompts", 100): 0.008,
+}
 """Points that a jury has to gain over the best member by the labels; elsewhere it may lose 0.3 of 100."""
 
 Votes = NDArray[np.float64]
@@ -41,7 +45,9 @@ class RecordedVerdicts:
     @classmethod
     def read(cls) -> RecordedVerdicts:
         """Read LLMBar."""
-        rows = [json.loads(line) for line in (LLMBAR / "rows.jsonl").read_text("utf-8").splitlines()]
+        rows = [
+            json.loads(line) for line in (LLMBAR / "rows.jsonl").read_text("utf-8").splitlines()
+        ]
         worth = {None: 0.0, 1: 1.0, 2: -1.0}
         votes = {}
         for line in (LLMBAR / "verdicts.jsonl").read_text("utf-8").splitlines():
@@ -62,7 +68,9 @@ class RecordedVerdicts:
             "four best prompts": best,
             "GPT-4, five prompts": [("GPT-4", prompt) for prompt in PROMPTS],
             "PaLM2, five prompts": [("PaLM2", prompt) for prompt in PROMPTS],
-            "GPT-4 and PaLM2, five prompts": [(model, prompt) for model in ("GPT-4", "PaLM2") for prompt in PROMPTS],
+            "GPT-4 and PaLM2, five prompts": [
+                (model, prompt) for model in ("GPT-4", "PaLM2") for prompt in PROMPTS
+            ],
             "all twenty": list(self.votes),
         }
 
@@ -89,7 +97,11 @@ class JuryResult:
         """Whether it is as required."""
         least = LEAST_GAIN.get((self.pool, self.labels), -0.003)
         gains = self.gains
-        return bool(gains.mean() >= least and (gains < -0.02).mean() <= 0.05 and (gains < -0.01).mean() <= 0.12)
+        return bool(
+            gains.mean() >= least
+            and (gains < -0.02).mean() <= 0.05
+            and (gains < -0.01).mean() <= 0.12
+        )
 
 
 def judge_pool(recorded: RecordedVerdicts, pool: str, labels: int, splits: int) -> JuryResult:
@@ -104,8 +116,14 @@ def judge_pool(recorded: RecordedVerdicts, pool: str, labels: int, splits: int) 
         held_out, labelled = order[:210], order[210:][:labels]
         weights = learned_weights(votes[labelled], gold[labelled], seed=split)
         assert not isinstance(weights, str), weights
-        verdicts = (votes[held_out] @ weights.weights, votes[held_out, weights.best], np.sign(votes[held_out]).sum(1))
-        found.append([points(each, gold[held_out]).mean() for each in (*verdicts, consensus[held_out])])
+        verdicts = (
+            votes[held_out] @ weights.weights,
+            votes[held_out, weights.best],
+            np.sign(votes[held_out]).sum(1),
+        )
+        found.append(
+            [points(each, gold[held_out]).mean() for each in (*verdicts, consensus[held_out])]
+        )
     return JuryResult(pool, labels, *np.array(found).T)
 
 
@@ -124,7 +142,9 @@ class CascadeCase:
 
 _PALM = [("PaLM2", prompt) for prompt in PROMPTS]
 CASCADES = (
-    CascadeCase("five votes of PaLM2, then GPT-4", _PALM, ("GPT-4", "Vanilla"), 0.05, True, 0.97, 0.85),
+    CascadeCase(
+        "five votes of PaLM2, then GPT-4", _PALM, ("GPT-4", "Vanilla"), 0.05, True, 0.97, 0.85
+    ),
     CascadeCase("five votes of PaLM2, then GPT-4", _PALM, ("GPT-4", "Vanilla"), 0.05, False),
     CascadeCase("five votes of PaLM2, then GPT-4", _PALM, ("GPT-4", "Vanilla"), 0.02, True),
     CascadeCase(
@@ -136,7 +156,13 @@ CASCADES = (
         0.975,
         0.65,
     ),
-    CascadeCase("GPT-4, then its best prompt", [("GPT-4", "Vanilla")], ("GPT-4", "Metrics_Reference"), 0.05, False),
+    CascadeCase(
+        "GPT-4, then its best prompt",
+        [("GPT-4", "Vanilla")],
+        ("GPT-4", "Metrics_Reference"),
+        0.05,
+        False,
+    ),
     CascadeCase("PaLM2, then GPT-4", [("PaLM2", "Vanilla")], ("GPT-4", "Vanilla"), 0.05, True),
 )
 
@@ -157,7 +183,9 @@ class CascadeResult:
         return is_useful and self.broken <= most_broken
 
 
-def judge_cascade(recorded: RecordedVerdicts, case: CascadeCase, resamples: int, *, rows: int = 210) -> CascadeResult:
+def judge_cascade(
+    recorded: RecordedVerdicts, case: CascadeCase, resamples: int, *, rows: int = 210
+) -> CascadeResult:
     """Choose the threshold on each resample, and look at all rows."""
     gold, cheap = recorded.gold, np.sum([recorded.votes[member] for member in case.cheap], axis=0)
     strong = recorded.votes[case.strong]
@@ -185,22 +213,30 @@ def judge_cascade(recorded: RecordedVerdicts, case: CascadeCase, resamples: int,
 def lines(splits: int, resamples: int) -> Iterator[tuple[str, bool]]:
     """The lines of both tables, and whether each is as required."""
     recorded = RecordedVerdicts.read()
-    yield f"{'jury':<30} {'n':>3}  majority  Dawid-Skene  single   jury   gain  below by >2  >1", True
+    yield (
+        f"{'jury':<30} {'n':>3}  majority  Dawid-Skene  single   jury   gain  below by >2  >1",
+        True,
+    )
     for pool in recorded.pools():
         for labels in LABELS:
             found = judge_pool(recorded, pool, labels, splits)
-            means = [each.mean() for each in (found.majority, found.consensus, found.single, found.jury)]
+            means = [
+                each.mean() for each in (found.majority, found.consensus, found.single, found.jury)
+            ]
             gains = found.gains
             yield (
-                f"{pool:<30} {labels:>3}  {means[0]:>8.3f}  {means[1]:>11.3f}  {means[2]:>6.3f}  {means[3]:>5.3f}  "
-                f"{100 * gains.mean():>+5.2f}  {(gains < -0.02).mean():>11.1%}  {(gains < -0.01).mean():.1%}",
+                f"{pool:<30} {labels:>3}  {means[0]:>8.3f}  {means[1]:>11.3f}  {means[2]:>6.3f}  "
+                f"{means[3]:>5.3f}  "
+                f"{100 * gains.mean():>+5.2f}  {(gains < -0.02).mean():>11.1%}  "
+                f"{(gains < -0.01).mean():.1%}",
                 found.is_met,
             )
     yield f"{'cascade':<32} promise  labels  escalated   kept  broken", True
     for case in CASCADES:
         result = judge_cascade(recorded, case, resamples)
         yield (
-            f"{case.name:<32} {case.harm:>7.0%}  {'yes' if case.has_labels else 'no':>6}  {result.escalated:>9.1%}  "
+            f"{case.name:<32} {case.harm:>7.0%}  {'yes' if case.has_labels else 'no':>6}  "
+            f"{result.escalated:>9.1%}  "
             f"{result.kept:.1%}  {result.broken:.1%}",
             result.is_met(0.10),
         )
@@ -208,7 +244,9 @@ def lines(splits: int, resamples: int) -> Iterator[tuple[str, bool]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print both tables; 1 if a requirement is not met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--resamples", type=int, default=400)
     options = parser.parse_args(argv)

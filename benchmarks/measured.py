@@ -1,7 +1,8 @@
 """A measured ratio: one line of `benchmarks/RESULTS.md`.
 
-Each script prints its lines with `report`; with `--results FILE` it also appends them to a file of JSON lines, from
-which `python -m benchmarks` makes the table. Ours and the other figure come from one run of one script.
+Each script prints its lines with `report`; with `--results FILE` it also appends them to a file of
+JSON lines, from which `python -m benchmarks` makes the table. Ours and the other figure come from
+one run of one script.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Measured:
         ours: our figure.
         other_name: the peer or the bound.
         other: its figure.
-        at_most: the largest ratio that meets the target; `None` if the target is a least one, or there is none.
+        at_most: the largest ratio that meets the target; `None` if the target is a least one, or
+            there is none.
         at_least: the smallest ratio that meets the target.
     """
 
@@ -62,14 +64,17 @@ class Measured:
         met = {True: ", met", False: ", NOT MET", None: ""}[self.is_met]
         target = f" (target {self.target}{met})" if self.target else ""
         return (
-            f"{self.part}: {self.work}: {self.ours:.4g} {self.unit}; {self.other_name}: {self.other:.4g}; "
+            f"{self.part}: {self.work}: {self.ours:.4g} {self.unit}; {self.other_name}: "
+            f"{self.other:.4g}; "
             f"ratio {self.ratio:.3g}{target}"
         )
 
 
 def results_option(parser: argparse.ArgumentParser) -> None:
     """Add `--results`."""
-    parser.add_argument("--results", type=Path, metavar="FILE", help="append the measured ratios as JSON lines")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE", help="append the measured ratios as JSON lines"
+    )
 
 
 def report(measured: Iterable[Measured], results: Path | None) -> None:

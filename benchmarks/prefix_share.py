@@ -1,14 +1,18 @@
 """How much of what judges are asked about a group of completions a server's prefix cache computes once.
 
-For each judge, all its prompts about the G completions of a bundled sample row are collected: both games of
-Arena-Hard, all aspects, rounds of critique. A token is shared if another prompt of the group begins with the same
-tokens up to this one: a cache that forgets nothing (vLLM's, SGLang's) computes it once. The share is that of all prompt
-tokens of the group, over all rows; a token is a byte of UTF-8, as in the bundled tokenizer. Completions are texts of
-the stand-in's policy, `--pieces` of them joined (a piece has about a hundred words).
+For each judge, all its prompts about the G completions of a bundled sample row are collected: both
+games of Arena-Hard, all aspects, rounds of critique. A token is shared if another prompt of the
+group begins with the same
+tokens up to this one: a cache that forgets nothing (vLLM's, SGLang's) computes it once. The share
+is that of all prompt tokens of the group, over all rows; a token is a byte of UTF-8, as in the
+bundled tokenizer. Completions are texts of the stand-in's policy, `--pieces` of them joined (a
+piece has about a hundred words).
 
-Before is the order that a prompt had, or that is published; after is the one with what the group shares first. Two
-lines are for the layouts that are right as they are: several aspects, whose prompts share the completion (the other
-figure is the completion last), and RewardBench's rating. The choice judge asks once about a whole group.
+Before is the order that a prompt had, or that is published; after is the one with what the group
+shares first. Two
+lines are for the layouts that are right as they are: several aspects, whose prompts share the
+completion (the other figure is the completion last), and RewardBench's rating. The choice judge
+asks once about a whole group.
 
     python -m benchmarks.prefix_share [--group 8] [--pieces 3] [--results FILE]
 """
@@ -59,7 +63,9 @@ class Recorder(ChatClient):
 
     async def chat(self, messages: Sequence[Message], **_: Any) -> ChatResponse:  # type: ignore[override]
         self.asked.append(messages)
-        request = parse_request(orjson.dumps({"model": "judge", "messages": messages, "temperature": 0}))
+        request = parse_request(
+            orjson.dumps({"model": "judge", "messages": messages, "temperature": 0})
+        )
         return ChatResponse((Choice(answers(request)[0], finish_reason="stop"),))
 
 
@@ -92,7 +98,9 @@ def aspects(**settings: Any) -> Asks:
 
 
 def _aspect_task(row: Row, completion: str) -> JudgeTask:
-    return JudgeTask(row["question"], (completion,), row.get("reference"), context=row.get("context"))
+    return JudgeTask(
+        row["question"], (completion,), row.get("reference"), context=row.get("context")
+    )
 
 
 def rubric(**settings: Any) -> Asks:
@@ -101,13 +109,23 @@ def rubric(**settings: Any) -> Asks:
 
 def _rubric_task(row: Row, completion: str) -> JudgeTask:
     given = row["rubric"]
-    levels = () if isinstance(given, str) else tuple((n, given[f"score{n}_description"]) for n in range(1, 6))
+    levels = (
+        ()
+        if isinstance(given, str)
+        else tuple((n, given[f"score{n}_description"]) for n in range(1, 6))
+    )
     criteria = given if isinstance(given, str) else given["criteria"]
-    return JudgeTask(row["instruction"], (completion,), row.get("reference_answer"), criteria, levels)
+    return JudgeTask(
+        row["instruction"], (completion,), row.get("reference_answer"), criteria, levels
+    )
 
 
 def peer(**settings: Any) -> Asks:
-    return judged(PeerTaskJudge, PeerJudgeSettings(**settings), lambda row, text: JudgeTask(row["query"], (text,)))
+    return judged(
+        PeerTaskJudge,
+        PeerJudgeSettings(**settings),
+        lambda row, text: JudgeTask(row["query"], (text,)),
+    )
 
 
 def former_peer(**settings: Any) -> Asks:
@@ -126,7 +144,9 @@ def _former_order(prompt: str) -> str:
     if sections is None:  # the critique, whose order is what it was
         return prompt
     task, _, instructions = prompt[: sections.start].partition("\n\n")
-    shown = [f"{title}:\n{sections.texts[title]}" for title in ("QUERY", "CANDIDATE RESPONSE", "RUBRIC")]
+    shown = [
+        f"{title}:\n{sections.texts[title]}" for title in ("QUERY", "CANDIDATE RESPONSE", "RUBRIC")
+    ]
     return "\n\n".join([task, *shown, instructions.rstrip()])
 
 
@@ -175,7 +195,10 @@ class Comparison:
 
 def comparisons() -> list[Comparison]:
     """All judges."""
-    published, shared = {"judge_prompt_layout": "published"}, {"judge_prompt_layout": "shared_first"}
+    published, shared = (
+        {"judge_prompt_layout": "published"},
+        {"judge_prompt_layout": "shared_first"},
+    )
     critique = {"judge_critique_rounds": 1}
     before, first = "published order", "what is shared first"
     baselines = {row["uid"]: row["answer"] for row in sample("arena_hard_baseline")}
@@ -185,7 +208,9 @@ def comparisons() -> list[Comparison]:
     ties = [row for row in sample("pairwise") if row["subset"] == "Ties"]
     one = {"aspects": "correctness"}
     return [
-        Comparison(f"Arena-Hard, {first}", battles, "prompt", arena(**shared), before, arena(**published)),
+        Comparison(
+            f"Arena-Hard, {first}", battles, "prompt", arena(**shared), before, arena(**published)
+        ),
         Comparison(
             f"Arena-Hard with critique, {first}",
             battles,
@@ -202,8 +227,22 @@ def comparisons() -> list[Comparison]:
             "a tag for each completion",
             with_suspect(arena(**published), tag_of_all=True),
         ),
-        Comparison(f"rubric-absolute, {first}", scored, "instruction", rubric(**shared), before, rubric(**published)),
-        Comparison(f"one aspect, {first}", answered, "question", aspects(**one), before, aspects(**one, **published)),
+        Comparison(
+            f"rubric-absolute, {first}",
+            scored,
+            "instruction",
+            rubric(**shared),
+            before,
+            rubric(**published),
+        ),
+        Comparison(
+            f"one aspect, {first}",
+            answered,
+            "question",
+            aspects(**one),
+            before,
+            aspects(**one, **published),
+        ),
         Comparison(
             "five aspects, the completion before the aspect",
             answered,
@@ -221,7 +260,9 @@ def comparisons() -> list[Comparison]:
             "former and published order",
             former_peer(**critique),
         ),
-        Comparison("RewardBench's rating, unchanged", ties, "prompt", rating, "the same", rating, None),
+        Comparison(
+            "RewardBench's rating, unchanged", ties, "prompt", rating, "the same", rating, None
+        ),
     ]
 
 
@@ -244,7 +285,8 @@ def completions_of(question: str, group: int, pieces: int) -> list[str]:
     )
     texts = answers(request)
     return [
-        "\n\n".join(texts[(place + group * piece) % len(texts)] for piece in range(pieces)) for place in range(group)
+        "\n\n".join(texts[(place + group * piece) % len(texts)] for piece in range(pieces))
+        for place in range(group)
     ]
 
 
@@ -289,9 +331,15 @@ async def measure(group: int, pieces: int) -> list[Measured]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--group", type=int, default=8, help="completions of a prompt (default: %(default)s)")
-    parser.add_argument("--pieces", type=int, default=3, help="pieces of a completion (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--group", type=int, default=8, help="completions of a prompt (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pieces", type=int, default=3, help="pieces of a completion (default: %(default)s)"
+    )
     results_option(parser)
     options = parser.parse_args()
     report(asyncio.run(measure(options.group, options.pieces)), options.results)

@@ -1,21 +1,25 @@
 """How many functions of how many files a row passes: in evaluate, score and process, and as a request to the server.
 
-Counted with `sys.setprofile`, in a process of its own for each round, while one row is on its way, with stand-ins as
-endpoints: from the moment at which the asyncio task that carries it enters its first function of the project until that
-task is done. In `evaluate` and `score` its samples are on disk by then, in `process` its group is made. That task is
-the first that runs code of the project once the run directory is there. A progress display that a row reports to is on
-its way; one that looks for itself a few times a second is not, unless it looks just then. All tasks and threads count
-meanwhile, among them the two games that are judged at once. A request is followed from the ASGI application's call to
-its end.
+Counted with `sys.setprofile`, in a process of its own for each round, while one row is on its way,
+with stand-ins as
+endpoints: from the moment at which the asyncio task that carries it enters its first function of
+the project until that task is done. In `evaluate` and `score` its samples are on disk by then, in
+`process` its group is made. That task is the first that runs code of the project once the run
+directory is there. A progress display that a row reports to is on its way; one that looks for
+itself a few times a second is not, unless it looks just then. All tasks and threads count
+meanwhile, among them the two games that are judged at once. A request is followed from the ASGI
+application's call to its end.
 
-Functions are those of the project's packages, the stand-in (`judgegym/offline`) apart; comprehensions belong to the
-function that they stand in, what is made at run time (dataclasses' constructors) and what a timer
-calls (`CLOCK`) are left out. A change of file is one
-between two calls that follow each other, whoever made them; a coroutine that goes on after a pause is called again.
-Which of the two games is answered first moves the number of changes by a few, so the median of the rounds is printed.
+Functions are those of the project's packages, the stand-in (`judgegym/offline`) apart;
+comprehensions belong to the function that they stand in, what is made at run time (dataclasses'
+constructors) and what a timer calls (`CLOCK`) are left out. A change of file is one between two
+calls that follow each other, whoever made them; a coroutine that goes on after a pause is called
+again. Which of the two games is answered first moves the number of changes by a few, so the median
+of the rounds is printed.
 Versions of Python differ in what they report: compare figures of one version.
 
-    python -m benchmarks.row_path [--way evaluate …] [--checkout PATH] [--python PATH] [--rounds 5] [--list]
+    python -m benchmarks.row_path [--way evaluate …] [--checkout PATH] [--python PATH] [--rounds 5]
+    [--list]
 """
 
 from __future__ import annotations
@@ -78,7 +82,12 @@ class RowPath:
             return
         code = frame.f_code
         file = self._file(code.co_filename)
-        if file is None or self.is_over or not is_function(code) or (self._row is None and not self._has_begun()):
+        if (
+            file is None
+            or self.is_over
+            or not is_function(code)
+            or (self._row is None and not self._has_begun())
+        ):
             return
         # 3.10 has no co_qualname; two functions of one name stand on two lines.
         self.calls.append((file, getattr(code, "co_qualname", code.co_name), code.co_firstlineno))
@@ -118,7 +127,11 @@ def follow(checkout: Path, way: str) -> list[Function]:
     """Send one row on its way in this process; the calls on it."""
     sys.path.insert(0, str(checkout))
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_follow_request(checkout)) if way == "request" else _follow_row(checkout, way, Path(folder))
+        return (
+            asyncio.run(_follow_request(checkout))
+            if way == "request"
+            else _follow_row(checkout, way, Path(folder))
+        )
 
 
 def _follow_row(checkout: Path, verb: str, folder: Path) -> list[Function]:
@@ -128,7 +141,11 @@ def _follow_row(checkout: Path, verb: str, folder: Path) -> list[Function]:
         options = [f"--data={rows}", f"--out={folder / 'judged.jsonl'}"]
         run_directory = folder / "judged.run"
     elif verb == "process":
-        options = ["arena_hard", "--env.total_steps=1", f"--env.data_path_to_save_groups={folder / 'groups.jsonl'}"]
+        options = [
+            "arena_hard",
+            "--env.total_steps=1",
+            f"--env.data_path_to_save_groups={folder / 'groups.jsonl'}",
+        ]
         run_directory = folder / "groups.run"
     else:
         options = ["arena_hard", "--limit=1", f"--env.data_dir_to_save_evals={run_directory}"]
@@ -150,7 +167,9 @@ async def _follow_request(checkout: Path) -> list[Function]:
     server = RewardServer(offline=True)
     async with server.lifespan():
         await _request(server, "Name a prime.")  # the first one opens connections and files
-        path = RowPath(checkout, Path(__file__))  # the run directory is there: the next task is the request
+        path = RowPath(
+            checkout, Path(__file__)
+        )  # the run directory is there: the next task is the request
         path.know_all_tasks()
         path.watch()
         await asyncio.create_task(_request(server, "Why is the sky blue?"))
@@ -161,7 +180,13 @@ async def _follow_request(checkout: Path) -> list[Function]:
 async def _request(server: RewardServer, prompt: str) -> None:
     body = json.dumps({"prompt": prompt, "responses": ["It mirrors the sea."]}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    scope = {"type": "http", "method": "POST", "path": "/v1/score", "raw_path": b"/v1/score", "query_string": b""}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/score",
+        "raw_path": b"/v1/score",
+        "query_string": b"",
+    }
     arriving: list[dict[str, object]] = [{"type": "http.request", "body": body, "more_body": False}]
     statuses: list[object] = []
 
@@ -194,7 +219,10 @@ def in_process_of_its_own(python: str, checkout: Path, way: str) -> list[Functio
             f"--way={way}",
             f"--child={result}",
         ]
-        paths = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}  # the checkout's own come before it
+        paths = {
+            **os.environ,
+            "PYTHONPATH": str(HERE.parent.parent),
+        }  # the checkout's own come before it
         done = subprocess.run(command, cwd=folder, env=paths, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
@@ -203,9 +231,13 @@ def in_process_of_its_own(python: str, checkout: Path, way: str) -> list[Functio
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--checkout", type=Path, default=HERE.parent.parent)
-    parser.add_argument("--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)")
+    parser.add_argument(
+        "--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)"
+    )
     parser.add_argument("--way", choices=WAYS, help="one of them (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--list", action="store_true", help="the functions, by file")

@@ -1,12 +1,14 @@
 """CPU of a request to the reward server with spans, as a multiple of that without.
 
-One process serves, with the event loop and the collector's settings of the server's command; the load and the judge's
-endpoint are other processes, and so is the collector, which takes spans over OTLP as a real one does. Rounds without
-and with spans (`--trace=spans`: request, judgment and call of each) alternate in one run, in an order that rotates,
-with requests that differ; the ratio is the median of the rounds' own, since what else the machine does changes more
-slowly than rounds. All CPU of the serving process counts, that of the thread which encodes and sends the spans, too: a
-round makes whole batches of spans, and ends when the last one is sent. Off is also measured against itself: what
-`is None` costs is below that.
+One process serves, with the event loop and the collector's settings of the server's command; the
+load and the judge's endpoint are other processes, and so is the collector, which takes spans over
+OTLP as a real one does. Rounds without and with spans (`--trace=spans`: request, judgment and call
+of each) alternate in one run, in an order that rotates, with requests that differ; the ratio is the
+median of the rounds' own, since what else the machine does changes more
+slowly than rounds. All CPU of the serving process counts, that of the thread which encodes and
+sends the spans, too: a
+round makes whole batches of spans, and ends when the last one is sent. Off is also measured against
+itself: what `is None` costs is below that.
 
     python -m benchmarks.tracing [--batches 3] [--concurrency 64] [--rounds 12]
 """
@@ -39,7 +41,9 @@ from judgegym.server.settings import RewardServerSettings
 
 BATCH, SPANS = 512, 3
 """Spans that are sent at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE), and spans of a request."""
-ANSWER = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. "
+ANSWER = (
+    "Water early in the morning, cover the soil with straw, and choose plants that like the heat. "
+)
 
 
 def judge_process(told: Connection) -> None:
@@ -78,7 +82,9 @@ def load_process(told: Connection) -> None:
 
         async def sender(session: aiohttp.ClientSession) -> None:
             for number in numbers:
-                body = orjson.dumps({"prompt": f"How do I keep a garden alive, {number}?", "response": ANSWER * 5})
+                body = orjson.dumps(
+                    {"prompt": f"How do I keep a garden alive, {number}?", "response": ANSWER * 5}
+                )
                 async with session.post(f"{url}/v1/score", data=body) as response:
                     assert (await response.json())["score"] is not None
 
@@ -94,7 +100,9 @@ def load_process(told: Connection) -> None:
 def beside(target: object) -> Iterator[Connection]:
     """A process beside this one, and the connection to it."""
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=target, args=(there,), daemon=True)  # type: ignore[arg-type]
+    process = multiprocessing.get_context("spawn").Process(
+        target=target, args=(there,), daemon=True
+    )  # type: ignore[arg-type]
     process.start()
     try:
         yield here
@@ -108,8 +116,15 @@ def cpu_ms() -> float:
     return 1000 * (used.ru_utime + used.ru_stime)
 
 
-async def measure(options: argparse.Namespace, judge: str, sender: Connection) -> dict[str, list[float]]:
-    flags = ["--judge=rubric", f"--judge_base_url={judge}", "--judge_model_name=judge", "--judge_max_concurrency=256"]
+async def measure(
+    options: argparse.Namespace, judge: str, sender: Connection
+) -> dict[str, list[float]]:
+    flags = [
+        "--judge=rubric",
+        f"--judge_base_url={judge}",
+        "--judge_model_name=judge",
+        "--judge_max_concurrency=256",
+    ]
     flags += ["--port=0", "--drain_timeout=1"]
     found: dict[str, list[float]] = {"off": [], "on": [], "off again": []}
     requests = options.batches * BATCH // SPANS
@@ -134,20 +149,36 @@ async def measure(options: argparse.Namespace, judge: str, sender: Connection) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=12)
     results_option(parser)
     options = parser.parse_args()
-    with beside(judge_process) as judge, beside(collector_process) as collector, beside(load_process) as sender:
+    with (
+        beside(judge_process) as judge,
+        beside(collector_process) as collector,
+        beside(load_process) as sender,
+    ):
         url = judge.recv()
         os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.recv()
         found = run(measure(options, url, sender))
-    both = [(first + again) / 2 for first, again in zip(found["off"], found["off again"], strict=True)]
-    off, work, unit = statistics.median(both), f"{options.concurrency} at once, one call each", "ms of CPU a request"
-    on = off * statistics.median(each / other for each, other in zip(found["on"], both, strict=True))
-    again = off * statistics.median(each / other for each, other in zip(found["off again"], found["off"], strict=True))
+    both = [
+        (first + again) / 2 for first, again in zip(found["off"], found["off again"], strict=True)
+    ]
+    off, work, unit = (
+        statistics.median(both),
+        f"{options.concurrency} at once, one call each",
+        "ms of CPU a request",
+    )
+    on = off * statistics.median(
+        each / other for each, other in zip(found["on"], both, strict=True)
+    )
+    again = off * statistics.median(
+        each / other for each, other in zip(found["off again"], found["off"], strict=True)
+    )
     lines = [
         Measured("tracing", f"spans on, {work}", unit, on, "off", off, at_most=1.15),
         Measured("tracing", f"spans off, {work}", unit, again, "off", off),

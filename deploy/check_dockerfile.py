@@ -2,10 +2,10 @@
 
     python deploy/check_dockerfile.py [deploy/Dockerfile]
 
-Each stage is a folder that becomes the root (`unshare`, `chroot`) of its RUN steps, with this machine's /usr in
-the place of the base image. COPY takes what git tracks. At the end the ENTRYPOINT runs as USER, with `--offline`,
-`--insecure` and another port, until the HEALTHCHECK succeeds, and SIGTERM ends it. What an engine would do and this
-does not is printed.
+Each stage is a folder that becomes the root (`unshare`, `chroot`) of its RUN steps, with this
+machine's /usr in the place of the base image. COPY takes what git tracks. At the end the ENTRYPOINT
+runs as USER, with `--offline`, `--insecure` and another port, until the HEALTHCHECK succeeds, and
+SIGTERM ends it. What an engine would do and this does not is printed.
 Exit codes: 0 all steps ran, 1 a step failed, 2 it cannot be tried here (no Linux, no namespaces).
 """
 
@@ -42,7 +42,9 @@ _FROM_ETC = (
     "ld.so.cache",
     "alternatives",
 )
-_PASSED = re.compile(r"^(PIP_(?!FIND_LINKS)|SSL_|REQUESTS_|https?_proxy$|HTTPS?_PROXY$|no_proxy$|NO_PROXY$)")
+_PASSED = re.compile(
+    r"^(PIP_(?!FIND_LINKS)|SSL_|REQUESTS_|https?_proxy$|HTTPS?_PROXY$|no_proxy$|NO_PROXY$)"
+)
 _PATIENCE_S = 60.0
 _PYTHON = sys.base_prefix
 
@@ -84,7 +86,19 @@ class Stage:
 
     def prepare(self) -> None:
         """Make the folders that stand for the base image."""
-        for name in ("usr", "proc", "dev", "etc", "root", "opt", "home", "tmp", "var/tmp", "run", _PYTHON.lstrip("/")):
+        for name in (
+            "usr",
+            "proc",
+            "dev",
+            "etc",
+            "root",
+            "opt",
+            "home",
+            "tmp",
+            "var/tmp",
+            "run",
+            _PYTHON.lstrip("/"),
+        ):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         (self.root / "tmp").chmod(0o1777)
         for name in _SYSTEM:
@@ -93,28 +107,40 @@ class Stage:
         for name in _FROM_ETC:
             source, target = Path("/etc", name), self.root / "etc" / name
             if source.is_dir():
-                shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("private"))
+                shutil.copytree(
+                    source, target, symlinks=True, ignore=shutil.ignore_patterns("private")
+                )
             elif source.exists() and os.access(source, os.R_OK):
                 shutil.copy(source, target)
 
 
 def instructions(dockerfile: Path) -> list[tuple[str, str]]:
     """The instructions of a Dockerfile: name and rest."""
-    text = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", dockerfile.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    text = re.sub(
+        r"\\\n",
+        " ",
+        re.sub(r"^\s*#.*\n", "", dockerfile.read_text(encoding="utf-8"), flags=re.MULTILINE),
+    )
     return [
-        (name.upper(), rest.strip()) for name, _, rest in (line.partition(" ") for line in text.splitlines()) if name
+        (name.upper(), rest.strip())
+        for name, _, rest in (line.partition(" ") for line in text.splitlines())
+        if name
     ]
 
 
 def copy(stage: Stage, rest: str, stages: dict[str, Stage]) -> None:
     """COPY: from another stage, or what git tracks in the context."""
     words = shlex.split(rest)
-    origin = stages[words.pop(0).removeprefix("--from=")] if words[0].startswith("--from=") else None
+    origin = (
+        stages[words.pop(0).removeprefix("--from=")] if words[0].startswith("--from=") else None
+    )
     *sources, last = words
     target = stage.root / last.lstrip("/")
     for source in sources:
         if origin is not None:
-            shutil.copytree(origin.root / source.lstrip("/"), target, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(
+                origin.root / source.lstrip("/"), target, symlinks=True, dirs_exist_ok=True
+            )
             continue
         tracked = subprocess.run(
             ["git", "ls-files", source], cwd=REPOSITORY, capture_output=True, text=True, check=True
@@ -151,7 +177,10 @@ def build(dockerfile: Path, folder: Path) -> Stage:
                 continue
             subprocess.run(stage.command(["/bin/sh", "-c", rest]), check=True)
         elif name == "ENV":
-            pairs = (word.replace("$PATH", stage.env["PATH"]).partition("=") for word in shlex.split(rest))
+            pairs = (
+                word.replace("$PATH", stage.env["PATH"]).partition("=")
+                for word in shlex.split(rest)
+            )
             stage.env |= {key: value for key, _, value in pairs}
         elif name == "USER":
             stage.user = rest
@@ -174,18 +203,28 @@ def serve(stage: Stage) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    words = [*json.loads(stage.seen["ENTRYPOINT"]), *json.loads(stage.seen.get("CMD", "[]")), "--offline", "--insecure"]
+    words = [
+        *json.loads(stage.seen["ENTRYPOINT"]),
+        *json.loads(stage.seen.get("CMD", "[]")),
+        "--offline",
+        "--insecure",
+    ]
     check = json.loads(stage.seen["HEALTHCHECK"].partition("CMD ")[2])
     server = subprocess.Popen(stage.command([word.replace("8400", port) for word in words]))
     try:
         until = time.monotonic() + _PATIENCE_S
         while subprocess.run(
-            stage.command([word.replace("8400", port) for word in check]), stderr=subprocess.DEVNULL, check=False
+            stage.command([word.replace("8400", port) for word in check]),
+            stderr=subprocess.DEVNULL,
+            check=False,
         ).returncode:
             if server.poll() is not None or time.monotonic() > until:
                 raise RuntimeError("the server does not become healthy")
             time.sleep(0.5)
-        print(f"healthy, as user {stage.user if os.geteuid() == 0 else 'of the namespace'}, on port {port}")
+        print(
+            f"healthy, as user {stage.user if os.geteuid() == 0 else 'of the namespace'}, on port "
+            f"{port}"
+        )
         server.send_signal(getattr(signal, stage.seen.get("STOPSIGNAL", "SIGTERM")))
         if server.wait(_PATIENCE_S):
             raise RuntimeError(f"the server ended with code {server.returncode}")
@@ -198,13 +237,20 @@ def main(argv: list[str]) -> int:
     """Check a Dockerfile."""
     dockerfile = Path(argv[0]) if argv else REPOSITORY / "deploy" / "Dockerfile"
     for engine in ("docker", "podman"):
-        if shutil.which(engine) and not subprocess.run([engine, "info"], capture_output=True, check=False).returncode:
+        if (
+            shutil.which(engine)
+            and not subprocess.run([engine, "info"], capture_output=True, check=False).returncode
+        ):
             print(f"{engine} is at hand: building with it")
-            return subprocess.run([engine, "build", "-f", str(dockerfile), str(REPOSITORY)], check=False).returncode
+            return subprocess.run(
+                [engine, "build", "-f", str(dockerfile), str(REPOSITORY)], check=False
+            ).returncode
     if (
         shutil.which("unshare") is None
         or subprocess.run(
-            [*Stage("", Path("/")).command(["true"])[:-2], "-c", "true"], capture_output=True, check=False
+            [*Stage("", Path("/")).command(["true"])[:-2], "-c", "true"],
+            capture_output=True,
+            check=False,
         ).returncode
     ):
         print("no container engine is at hand, and no namespaces: the steps cannot be run here")
@@ -219,7 +265,9 @@ def main(argv: list[str]) -> int:
             return 1
     there = f"this machine's /usr and Python {sys.version.split()[0]}"
     print(f"not checked: the base image {stage.base} ({there} stood in for it), layers,")
-    print("    the engine's own limits and network, EXPOSE" + ("" if os.geteuid() == 0 else ", USER"))
+    print(
+        "    the engine's own limits and network, EXPOSE" + ("" if os.geteuid() == 0 else ", USER")
+    )
     return 0
 
 

@@ -1,7 +1,7 @@
 """The trainer's side of Atropos' rollout API on this machine: register, and take batches. No proxy is asked.
 
-Source: atroposlib 0.4.0, `api/server.py`: `POST /register` and `GET /batch`, whose `batch` is null while there are not
-enough groups. `/register-env` lets environments in after the first `/batch`.
+Source: atroposlib 0.4.0, `api/server.py`: `POST /register` and `GET /batch`, whose `batch` is null
+while there are not enough groups. `/register-env` lets environments in after the first `/batch`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class RolloutApi:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def register(self, *, batch_size: int, max_tokens: int, steps: int, unless: Callable[[], bool] = _never) -> None:
+    def register(
+        self, *, batch_size: int, max_tokens: int, steps: int, unless: Callable[[], bool] = _never
+    ) -> None:
         """Register as the trainer, as soon as the API answers; then ask for a batch, so that environments are let in.
 
         Raises:
@@ -81,16 +83,22 @@ class RolloutApi:
 
     def _call(self, path: str, body: object = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            self.url + path, data, {"Content-Type": "application/json"}
+        )
         with _OPENER.open(request, timeout=_TIMEOUT_S) as response:
             return cast("dict[str, Any]", json.load(response))
 
 
-def _await(ask: Callable[[], T | None], deadline_s: float, what: str, unless: Callable[[], bool]) -> T:
+def _await(
+    ask: Callable[[], T | None], deadline_s: float, what: str, unless: Callable[[], bool]
+) -> T:
     """Ask until there is something."""
     end = time.monotonic() + deadline_s
     while True:
-        is_last = unless() or time.monotonic() >= end  # before it asks: what came meanwhile is not lost
+        is_last = (
+            unless() or time.monotonic() >= end
+        )  # before it asks: what came meanwhile is not lost
         found = ask()
         if found:
             return found

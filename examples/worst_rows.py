@@ -10,7 +10,11 @@ from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
 
 # Escape sequences in a model's text would steer the terminal.
-CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+CONTROLS = {
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(32), *range(127, 160))
+    if chr(code) not in "\n\t"
+}
 
 
 def show(title: str, text: str) -> None:
@@ -30,8 +34,15 @@ def show_worst(path: Path, count: int) -> None:
     """Print the rows that add least to the result, the worst first."""
     run = SavedRun.open(path)
     if run.headline is not None:
-        print(f"{run.environment}: {run.policy}, judged by {run.judge}: {run.headline.words} {run.headline.value:.4f}")
-    shares = ((sample.headline.value, sample.uid) for sample in run.samples() if sample.headline is not None)
+        print(
+            f"{run.environment}: {run.policy}, judged by {run.judge}: {run.headline.words} "
+            f"{run.headline.value:.4f}"
+        )
+    shares = (
+        (sample.headline.value, sample.uid)
+        for sample in run.samples()
+        if sample.headline is not None
+    )
     worst = heapq.nsmallest(count, shares)
     calls = CallsOfRows.read(path, [uid for _, uid in worst])
     for value, uid in worst:
@@ -44,7 +55,10 @@ def show_worst(path: Path, count: int) -> None:
         for call in calls.of(uid):
             for message in call.messages or ():  # none with --keep_calls=False
                 show(f"## {call.component}, {message['role']}", message["content"])
-            show(f"## {call.component}, {call.model} answered in {call.answer.latency_s:.1f} s", marked(call))
+            show(
+                f"## {call.component}, {call.model} answered in {call.answer.latency_s:.1f} s",
+                marked(call),
+            )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
     from judgegym import RubricJudge
 
     judge = RubricJudge("Is the answer correct?", judge_model_name="gpt-6-luna",
-                        judge_base_url="https://api.openai.com/v1", judge_api_key_env="OPENAI_API_KEY")
-    table = await judge.judge("What is 2 + 2?", ["4", "5", "It is four."])    # in a script: judge.judge_sync(…)
+                        judge_base_url="https://api.openai.com/v1",
+                        judge_api_key_env="OPENAI_API_KEY")
+    table = await judge.judge("What is 2 + 2?", ["4", "5", "It is four."])    # in a script:
+    judge.judge_sync(…)
 
 Names are imported when they are used, so that `import judgegym` is fast.
 """
@@ -37,7 +39,13 @@ if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
     from judgegym.judges.core.judgment import Judgment, Status
     from judgegym.judges.rubrics.prompt import Rubric
-    from judgegym.llm.errors import DataError, EndpointError, EndpointOutage, JudgeGymError, SettingsError
+    from judgegym.llm.errors import (
+        DataError,
+        EndpointError,
+        EndpointOutage,
+        JudgeGymError,
+        SettingsError,
+    )
 
     __version__: str
 
@@ -94,7 +102,13 @@ _MODULES = {
     "judgegym.judges.aspects.prompt": ("SUPPORTED_ASPECTS",),
     "judgegym.judges.core.judgment": ("Judgment", "Status"),
     "judgegym.judges.rubrics.prompt": ("Rubric",),
-    "judgegym.llm.errors": ("DataError", "EndpointError", "EndpointOutage", "JudgeGymError", "SettingsError"),
+    "judgegym.llm.errors": (
+        "DataError",
+        "EndpointError",
+        "EndpointOutage",
+        "JudgeGymError",
+        "SettingsError",
+    ),
 }
 _import_name = import_lazily(__name__, _MODULES)
 

@@ -2,12 +2,12 @@
 
     import judgegym.hf
 
-    judge = judgegym.hf.score(judge="rubric", judge_base_url="http://localhost:8000/v1", judge_model_name="the-judge")
-    scored = dataset.map(judge, batched=True, batch_size=256)
+    judge = judgegym.hf.score(judge="rubric", judge_base_url="http://localhost:8000/v1",
+    judge_model_name="the-judge") scored = dataset.map(judge, batched=True, batch_size=256)
 
-Guarantees: a map with the same settings is taken from the cache of `datasets`, and one with other settings is made
-again; a copy in another process holds the settings, and no key. With `num_proc=N`, each of the processes of
-`map(…, num_proc=N)` has an equal share of the endpoint's limits.
+Guarantees: a map with the same settings is taken from the cache of `datasets`, and one with other
+settings is made again; a copy in another process holds the settings, and no key. With `num_proc=N`,
+each of the processes of `map(…, num_proc=N)` has an equal share of the endpoint's limits.
 
 Source: datasets 5.2 (`fingerprint.py`, `arrow_dataset.py`).
 """
@@ -29,11 +29,12 @@ class score(BatchScorer):
 
         Args:
             num_proc: that of `map`; the endpoint's limits are shared out among so many processes.
-            settings: those of `judgegym score` for the judge and the columns, by name; `ledger`, a directory in which
-                results are kept; `offline=True` for a stand-in.
+            settings: those of `judgegym score` for the judge and the columns, by name; `ledger`, a
+                directory in which results are kept; `offline=True` for a stand-in.
 
         Raises:
-            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of processes.
+            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of
+                processes.
         """
         super().__init__(settings, parts=num_proc or 1, parts_setting="num_proc")
 
@@ -45,7 +46,8 @@ class score(BatchScorer):
         """
         if self.parts == 1 and _is_child():
             raise SettingsError(
-                "num_proc: map runs in several processes, which would each take the endpoint's whole limits; "
+                "num_proc: map runs in several processes, which would each take the endpoint's "
+                "whole limits; "
                 "give the same number to both: judgegym.hf.score(…, num_proc=4), map(…, num_proc=4)"
             )
         return super().__call__(batch)

@@ -3,12 +3,14 @@
     from judgegym.ray import score
 
     scored = dataset.map_batches(
-        score, **score.arguments(judge="rubric", judge_base_url="http://judge:8000/v1", actors=4, batch_size=64)
+        score, **score.arguments(judge="rubric", judge_base_url="http://judge:8000/v1", actors=4,
+        batch_size=64)
     )
 
-Guarantees: the endpoint's limits (`judge_max_concurrency`, `judge_requests_per_minute`, `judge_tokens_per_minute`) hold
-for all actors together, since each has an equal share of them; of a pool that grows, the most actors count. An actor
-that dies is started again by Ray once its process is dead, and with it its requests; it judges nothing again that its
+Guarantees: the endpoint's limits (`judge_max_concurrency`, `judge_requests_per_minute`,
+`judge_tokens_per_minute`) hold for all actors together, since each has an equal share of them; of a
+pool that grows, the most actors count. An actor that dies is started again by Ray once its process
+is dead, and with it its requests; it judges nothing again that its
 ledger or the cache has. No key is in a plan: each actor reads it from the environment variable that
 `judge_api_key_env` names.
 
@@ -33,12 +35,14 @@ class score(BatchScorer):
         """Check the settings; to be called by Ray, in the actor.
 
         Args:
-            actors: the most actors that score at the same time, each of which has an equal share of the limits.
-            settings: those of `judgegym score` for the judge and the columns, by name; `ledger`, a directory in which
-                results are kept; `offline=True` for a stand-in.
+            actors: the most actors that score at the same time, each of which has an equal share of
+                the limits.
+            settings: those of `judgegym score` for the judge and the columns, by name; `ledger`, a
+                directory in which results are kept; `offline=True` for a stand-in.
 
         Raises:
-            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of actors.
+            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of
+                actors.
         """
         super().__init__(settings, parts=actors, parts_setting="actors")
 
@@ -54,10 +58,12 @@ class score(BatchScorer):
             settings: see `__init__`.
 
         Returns:
-            `fn_constructor_kwargs`, `compute`, `batch_size`, `batch_format`, and what Ray is to do when an actor dies.
+            `fn_constructor_kwargs`, `compute`, `batch_size`, `batch_format`, and what Ray is to do
+            when an actor dies.
 
         Raises:
-            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of actors.
+            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of
+                actors.
             MissingExtraError: Ray Data is not installed.
         """
         with needs("ray"):

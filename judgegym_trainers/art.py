@@ -1,17 +1,19 @@
 """A judge for ART's groups of trajectories: one function for the `after_each` of `gather_trajectory_groups`.
 
     from judgegym_trainers.art import judge_group
-    groups = await art.gather_trajectory_groups(rollouts, after_each=judge_group("http://127.0.0.1:8400"))
+    groups = await art.gather_trajectory_groups(rollouts,
+    after_each=judge_group("http://127.0.0.1:8400"))
 
 Guarantees:
 
-* A group is one request, so that any judge can compare its trajectories: listwise in one call, with what they begin
-  with in common once. Scores belong to ids, never to places in the judge's answer. Equal trajectories are judged once.
-* A new group is returned; the given one stays as it is. Messages, `Choice` objects, tools, additional histories,
-  metadata, policy versions and logs are kept.
-* A trajectory whose judge failed is left out of the new group, and `exceptions` of the group says why: a reward of any
-  value would change the deviation by which ART divides the advantages of the others. A group of which fewer than two
-  are left is dropped: `None`.
+* A group is one request, so that any judge can compare its trajectories: listwise in one call, with
+  what they begin with in common once. Scores belong to ids, never to places in the judge's answer.
+  Equal trajectories are judged once.
+* A new group is returned; the given one stays as it is. Messages, `Choice` objects, tools,
+  additional histories, metadata, policy versions and logs are kept.
+* A trajectory whose judge failed is left out of the new group, and `exceptions` of the group says
+  why: a reward of any value would change the deviation by which ART divides the advantages of the
+  others. A group of which fewer than two are left is dropped: `None`.
 * The function raises nothing but a `SettingsError`, of a setting that cannot work.
 
 Source: openpipe-art 0.5.18, `art.rewards.ruler_score_group` and `art.gather_trajectory_groups`.
@@ -45,22 +47,25 @@ GroupFunction: TypeAlias = Callable[[TrajectoryGroup], Awaitable[TrajectoryGroup
 def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any) -> GroupFunction:
     """Make a function from a group to the same group with the judge's rewards, or `None`.
 
-    Each trajectory has the score (0 to 1) in `reward` and `metrics["judge_score"]`, its earlier reward in
-    `metrics["independent_reward"]`, the judge's reasons in `logs`. `metrics["invalid_completion"]` is 1 where the
-    policy wrote no text. The group's `metrics["judge_failed"]` is the number of those that were left out.
+    Each trajectory has the score (0 to 1) in `reward` and `metrics["judge_score"]`, its earlier
+    reward in `metrics["independent_reward"]`, the judge's reasons in `logs`.
+    `metrics["invalid_completion"]` is 1 where the policy wrote no text. The group's
+    `metrics["judge_failed"]` is the number of those that were left out.
 
     Args:
         url: the URL of a reward server.
         name: what the names of metrics begin with.
-        settings: further ones of `JudgeSource`: instead of a URL `judge`, the settings of a judge to run in this
-            process, under the server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the
-            server; `invalid_completion_score` of a trajectory in which the policy wrote no text; `timeout_s`, seconds
-            for one attempt at the server; `deadline_s`, seconds within which a group has its scores: what has none by
+        settings: further ones of `JudgeSource`: instead of a URL `judge`, the settings of a judge
+            to run in this process, under the server's names, with `offline` by the stand-in;
+            `token`, `token_env` and `mount` of the server; `invalid_completion_score` of a
+            trajectory in which the policy wrote no text; `timeout_s`, seconds for one attempt at
+            the server; `deadline_s`, seconds within which a group has its scores: what has none by
             then is left out.
 
     Raises:
-        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
-            or the judge's endpoint knows (a mount, a token) raise it at the first group.
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those
+            that only the server or the judge's endpoint knows (a mount, a token) raise it at the
+            first group.
     """
     scoring = JudgeSource(url, **settings).scoring()
 
@@ -82,16 +87,20 @@ async def close(function: GroupFunction) -> None:
 def rows_of(group: TrajectoryGroup) -> list[CompletionRow]:
     """The completions of a group.
 
-    The prompt is what the policy was given before it first wrote. Where trajectories differ in that, it is the messages
-    that all begin with, and the rest belongs to the responses.
+    The prompt is what the policy was given before it first wrote. Where trajectories differ in
+    that, it is the messages that all begin with, and the rest belongs to the responses.
     """
     conversations = [trajectory.messages() for trajectory in group.trajectories]
     starts = map(_first_of_policy, group.trajectories)
     prompts = [messages[:start] for messages, start in zip(conversations, starts, strict=True)]
-    columns = takewhile(lambda turns: all(turn == turns[0] for turn in turns[1:]), zip(*prompts, strict=False))
+    columns = takewhile(
+        lambda turns: all(turn == turns[0] for turn in turns[1:]), zip(*prompts, strict=False)
+    )
     length = len(list(columns))
     return [
-        completion_row(messages[:length], messages[length:], {**group.metadata, **trajectory.metadata})
+        completion_row(
+            messages[:length], messages[length:], {**group.metadata, **trajectory.metadata}
+        )
         for trajectory, messages in zip(group.trajectories, conversations, strict=True)
     ]
 
@@ -100,29 +109,44 @@ def _first_of_policy(trajectory: Trajectory) -> int:
     """The place of the first trainable turn; without one, of the first turn of an assistant."""
     turns = trajectory.messages_and_choices
     trainable = (place for place, turn in enumerate(turns) if isinstance(turn, Choice))
-    assistants = (place for place, turn in enumerate(trajectory.messages()) if turn["role"] == "assistant")
+    assistants = (
+        place for place, turn in enumerate(trajectory.messages()) if turn["role"] == "assistant"
+    )
     return next(trainable, next(assistants, len(turns)))
 
 
-def _judged(group: TrajectoryGroup, results: Sequence[CompletionReward], name: str) -> TrajectoryGroup | None:
+def _judged(
+    group: TrajectoryGroup, results: Sequence[CompletionReward], name: str
+) -> TrajectoryGroup | None:
     pairs = list(zip(group.trajectories, results, strict=True))
     failed = [result for result in results if result.is_failed]
     if len(pairs) - len(failed) < min(2, len(pairs)):
-        logger.warning("a group is dropped: %d of %d have no score: %s", len(failed), len(pairs), failed[0].explanation)
+        logger.warning(
+            "a group is dropped: %d of %d have no score: %s",
+            len(failed),
+            len(pairs),
+            failed[0].explanation,
+        )
         return None
     judged = copy.copy(group)
     judged.trajectories = [
-        _rewarded(each, result, result.reward, name) for each, result in pairs if result.reward is not None
+        _rewarded(each, result, result.reward, name)
+        for each, result in pairs
+        if result.reward is not None
     ]
     judged.exceptions += [
-        PydanticException(type=f"{name}_failed", message=f"{result.status}: {result.explanation}", traceback="")
+        PydanticException(
+            type=f"{name}_failed", message=f"{result.status}: {result.explanation}", traceback=""
+        )
         for result in failed
     ]
     judged.metrics[f"{name}_failed"] = len(failed)
     return judged
 
 
-def _rewarded(trajectory: Trajectory, result: CompletionReward, reward: float, name: str) -> Trajectory:
+def _rewarded(
+    trajectory: Trajectory, result: CompletionReward, reward: float, name: str
+) -> Trajectory:
     metrics = {
         "independent_reward": trajectory.reward,
         f"{name}_score": reward,
@@ -132,7 +156,9 @@ def _rewarded(trajectory: Trajectory, result: CompletionReward, reward: float, n
         update={
             "messages_and_choices": [*trajectory.messages_and_choices],
             "tools": None if trajectory.tools is None else [*trajectory.tools],
-            "additional_histories": [each.model_copy(deep=True) for each in trajectory.additional_histories],
+            "additional_histories": [
+                each.model_copy(deep=True) for each in trajectory.additional_histories
+            ],
             "reward": reward,
             "metrics": {**trajectory.metrics, **metrics},
             "metadata": {**trajectory.metadata},

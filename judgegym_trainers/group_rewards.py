@@ -17,13 +17,13 @@ class GroupSettings(RewardSettings):
     One of `url`, `judge` and `environment` is set.
 
     Attributes:
-        environment: instead: an environment, whose rewards these are: a name, a source, or the arguments of
-            `EnvironmentSource.of`.
+        environment: instead: an environment, whose rewards these are: a name, a source, or the
+            arguments of `EnvironmentSource.of`.
         together: whether the samples of a prompt are one request; by default if `judge` is one that
             compares or a cascade, or if the rewards of `environment` depend on each other.
         group_wait_s: seconds after its first sample for which a group waits for the others.
-        on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of its group, or
-            `fallback_score`, may be trained as a reward.
+        on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of
+            its group, or `fallback_score`, may be trained as a reward.
     """
 
     environment: Any = None

@@ -3,16 +3,19 @@
     inspect score LOG --scorer judgegym/rubric -S url=http://127.0.0.1:8400
     inspect eval judgegym/arena_hard -T offline=true --model openai/gpt-6-luna
 
-Guarantees: a judge that fails leaves the sample unscored, with the reason, so that inspect's metrics and reducers leave
-it out and count it in `unscored_samples`; an empty completion is a wrong answer, flagged with inspect's own reason; a
-setting that cannot work is one line, and no key or token is written into a log.
+Guarantees: a judge that fails leaves the sample unscored, with the reason, so that inspect's
+metrics and reducers leave it out and count it in `unscored_samples`; an empty completion is a wrong
+answer, flagged with inspect's own reason; a setting that cannot work is one line, and no key or
+token is written into a log.
 
-inspect has no scorer of several samples, and a reducer of epochs makes no calls. `listwise`, `tournament` and `choice`
-therefore wait in each epoch's scorer until all epochs of the sample are there: score a finished log with them, since
-an evaluation may start later epochs only when earlier ones have ended.
+inspect has no scorer of several samples, and a reducer of epochs makes no calls. `listwise`,
+`tournament` and `choice` therefore wait in each epoch's scorer until all epochs of the sample are
+there: score a finished log with them, since an evaluation may start later epochs only when earlier
+ones have ended.
 
-inspect reads the value of `-S name=value` and `-T name=value` as YAML, and then splits a plain text at its commas. A
-text with commas arrives whole; an unknown argument is an error that names the one that was probably meant.
+inspect reads the value of `-S name=value` and `-T name=value` as YAML, and then splits a plain text
+at its commas. A text with commas arrives whole; an unknown argument is an error that names the one
+that was probably meant.
 
 Source: inspect-ai 0.3.285, its scorers, tasks and entry points.
 """
@@ -43,7 +46,13 @@ from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym.server.settings import JudgeMount
 from judgegym_trainers.scores.requests import CompletionRow, completion_row
 from judgegym_trainers.scores.results import REFUSED, CompletionReward
-from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, RewardScorer, secret_in
+from judgegym_trainers.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    RewardScorer,
+    secret_in,
+)
 
 with needs("inspect"):
     from inspect_ai import Task, task
@@ -75,7 +84,9 @@ def whole(value: object) -> object:
 
 def _rubric(value: object) -> object:
     if isinstance(value, Mapping) and "criteria" not in value:
-        raise ValueError("expected text, or an object with criteria; a text with a colon needs quotes of its own")
+        raise ValueError(
+            "expected text, or an object with criteria; a text with a colon needs quotes of its own"
+        )
     if isinstance(value, Mapping):
         rubric_of(value)
         return value
@@ -90,19 +101,22 @@ class ScorerOptions(BaseModel):
     """What a scorer takes beside the settings of its judge.
 
     Attributes:
-        url: the URL of a reward server, whose judge is asked; without it, the judge runs in inspect's process.
+        url: the URL of a reward server, whose judge is asked; without it, the judge runs in
+            inspect's process.
         mount: the name of a judge at the server; empty for the judge at the root.
         token_env: the environment variable with the server's bearer token.
         offline: without `url`, ask the stand-in, without key or network; its scores mean nothing.
-        rubric: the criteria, as text or as an object of criteria, score1_description, …; a sample's own `rubric` in its
-            metadata comes first.
+        rubric: the criteria, as text or as an object of criteria, score1_description, …; a sample's
+            own `rubric` in its metadata comes first.
         rubric_file: instead, a file with the text.
         aspects: yes/no questions, as for the judge's setting; a sample's own come first.
         criteria: criteria with points, as for the judge's setting; a sample's own come first.
-        reference: where the reference is: `target`, or a field of the sample's metadata; empty for none.
-        baseline: the field of the metadata with the response to compare with; without one, the reference is it.
-        include_history: the prompt is all that was said before the completion, with calls of tools, instead of the
-            sample's input.
+        reference: where the reference is: `target`, or a field of the sample's metadata; empty for
+            none.
+        baseline: the field of the metadata with the response to compare with; without one, the
+            reference is it.
+        include_history: the prompt is all that was said before the completion, with calls of tools,
+            instead of the sample's input.
         invalid_completion_score: the score of an empty completion; null leaves the sample unscored.
         timeout_s: seconds for one attempt at the server.
         deadline_s: seconds within which a sample has its score, or is unscored.
@@ -137,12 +151,14 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
         raise SettingsError(f"{found}, since inspect writes arguments into its log")
 
 
-def judging_of(kind: str, arguments: Mapping[str, object]) -> tuple[ScorerOptions, RewardScorer, str | None]:
+def judging_of(
+    kind: str, arguments: Mapping[str, object]
+) -> tuple[ScorerOptions, RewardScorer, str | None]:
     """What a scorer of a kind asks, and how.
 
     Returns:
-        Its own arguments; what scores, shared with the other scorers of equal arguments; the judge's model, if the
-        judge runs in this process.
+        Its own arguments; what scores, shared with the other scorers of equal arguments; the
+        judge's model, if the judge runs in this process.
 
     Raises:
         SettingsError: an argument is unknown, wrong, or secret.
@@ -151,7 +167,9 @@ def judging_of(kind: str, arguments: Mapping[str, object]) -> tuple[ScorerOption
     settings = [name for name in with_all_choices(JudgeMount).model_fields if name not in _NOT_HERE]
     refuse_secrets(given)
     refuse_unknown(given, [*ScorerOptions.model_fields, *settings], prefix=f"{kind}.")
-    of_options = {name: value for name, value in given.items() if name in ScorerOptions.model_fields}
+    of_options = {
+        name: value for name, value in given.items() if name in ScorerOptions.model_fields
+    }
     if arguments.get("invalid_completion_score", 0.0) is None:
         of_options["invalid_completion_score"] = None
     options = settings_from_keywords(ScorerOptions, of_options)
@@ -159,9 +177,14 @@ def judging_of(kind: str, arguments: Mapping[str, object]) -> tuple[ScorerOption
         raise SettingsError("rubric_file: expected either rubric or rubric_file")
     of_judge = {name: value for name, value in given.items() if name not in of_options}
     if options.url is not None and of_judge:
-        raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
+        raise SettingsError(
+            f"{next(iter(of_judge))}: only without url; the judge's settings are the server's"
+        )
     of_judge |= {name: given for name in _LISTS if (given := getattr(options, name)) is not None}
-    judge = {"judge": kind, **{name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}}
+    judge = {
+        "judge": kind,
+        **{name: value if name in _LISTS else whole(value) for name, value in of_judge.items()},
+    }
     source = JudgeSource(
         options.url,
         None if options.url is not None else judge,
@@ -173,12 +196,16 @@ def judging_of(kind: str, arguments: Mapping[str, object]) -> tuple[ScorerOption
         deadline_s=options.deadline_s,
     )
     if source.compares and "group_size" not in judge:
-        raise SettingsError(f"group_size: {kind} compares the epochs of a sample, and needs their number")
+        raise SettingsError(
+            f"group_size: {kind} compares the epochs of a sample, and needs their number"
+        )
     if options.url is not None:
         return options, source.shared(), None
     mount = settings_from_keywords(JudgeMount, judge)  # the names as they were given, in its errors
     if not options.offline:
-        mount.chat_settings(section="")  # a missing key is an error now, and not at the first sample
+        mount.chat_settings(
+            section=""
+        )  # a missing key is an error now, and not at the first sample
     return options, source.shared(), mount.judge_name()
 
 
@@ -197,8 +224,8 @@ PACKAGE = "judgegym"
 def registered(name: str) -> str:
     """The name to register as, so that inspect has it as `judgegym/NAME`.
 
-    inspect adds the package's name itself, but only where it finds how the package was installed, which it does not for
-    a checkout on PYTHONPATH.
+    inspect adds the package's name itself, but only where it finds how the package was installed,
+    which it does not for a checkout on PYTHONPATH.
     """
     return name if registry_name(registered, name) != name else f"{PACKAGE}/{name}"
 
@@ -211,7 +238,9 @@ def row_of(state: TaskState, target: Target, options: ScorerOptions) -> Completi
     """The completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
     metadata = state.metadata or {}
     cells: dict[str, object] = {
-        "reference": "\n".join(target) if options.reference == TARGET else metadata.get(options.reference),
+        "reference": "\n".join(target)
+        if options.reference == TARGET
+        else metadata.get(options.reference),
         "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
         "aspects": _first(metadata.get("aspects"), options.aspects),
         "criteria": _first(metadata.get("criteria"), options.criteria),
@@ -225,8 +254,12 @@ def row_of(state: TaskState, target: Target, options: ScorerOptions) -> Completi
         if asked and asked[-1].role == "assistant" and asked[-1].text == state.output.completion:
             asked.pop()
         cells["tools"] = [_definition(tool) for tool in state.tools]
-    prompt = asked if isinstance(asked, str) else [each.model_dump(exclude_none=True) for each in asked]
-    return completion_row(prompt, state.output.completion, cells, group=str(state.sample_id), member=state.epoch)
+    prompt = (
+        asked if isinstance(asked, str) else [each.model_dump(exclude_none=True) for each in asked]
+    )
+    return completion_row(
+        prompt, state.output.completion, cells, group=str(state.sample_id), member=state.epoch
+    )
 
 
 def choice_of(state: TaskState) -> Choice:
@@ -234,9 +267,15 @@ def choice_of(state: TaskState) -> Choice:
     if not state.output.choices:
         return Choice(state.output.completion)
     content = state.output.message.content
-    thoughts = [] if isinstance(content, str) else [part.reasoning for part in content if part.type == "reasoning"]
+    thoughts = (
+        []
+        if isinstance(content, str)
+        else [part.reasoning for part in content if part.type == "reasoning"]
+    )
     reason = str(state.output.stop_reason)
-    return Choice(state.output.completion, "\n".join(thoughts) or None, _FINISH_REASONS.get(reason, reason))
+    return Choice(
+        state.output.completion, "\n".join(thoughts) or None, _FINISH_REASONS.get(reason, reason)
+    )
 
 
 def _first(*values: object) -> object:
@@ -264,19 +303,26 @@ def opened_source(
     """The environment of these settings; reads its rows, unless it is open already.
 
     Raises:
-        SettingsError: a setting is unknown, wrong or secret, or the packages of the environments are not installed.
+        SettingsError: a setting is unknown, wrong or secret, or the packages of the environments
+            are not installed.
         DataError: the rows cannot be loaded.
     """
     require("environments")
     from judgegym_trainers.single_turn import EnvironmentSource, opened
 
     refuse_secrets(settings)
-    # A list may be a text that inspect's command line has split: settings of lists read such a text, too.
+    # A list may be a text that inspect's command line has split: settings of lists read such a
+    # text, too.
     given = {name: value if _is_whole(value) else whole(value) for name, value in settings.items()}
-    found = opened(EnvironmentSource.of(environment, given, config=config, offline=offline, split=cast("Split", split)))
+    found = opened(
+        EnvironmentSource.of(
+            environment, given, config=config, offline=offline, split=cast("Split", split)
+        )
+    )
     if found.compares:
         raise SettingsError(
-            "group_judge: inspect scores each sample by itself; choose a judge that sees one completion"
+            "group_judge: inspect scores each sample by itself; choose a judge that sees one "
+            "completion"
         )
     return found
 
@@ -286,7 +332,10 @@ _NO_RESPONSE = "no_response"
 _EMPTY = "the completion is empty: there is nothing to judge"
 
 
-_EPOCHS = ". It compares the epochs of a sample; `group_size`, which a judge in this process needs, is their number"
+_EPOCHS = (
+    ". It compares the epochs of a sample; `group_size`, which a judge in this process needs, is "
+    "their number"
+)
 
 
 def _scorer_of(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
@@ -353,7 +402,9 @@ def reward(
     return score
 
 
-def _score(state: TaskState, rewarded: CompletionReward, further: Mapping[str, object], *, invalid: str) -> Score:
+def _score(
+    state: TaskState, rewarded: CompletionReward, further: Mapping[str, object], *, invalid: str
+) -> Score:
     """A sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
 
     Args:
@@ -366,12 +417,24 @@ def _score(state: TaskState, rewarded: CompletionReward, further: Mapping[str, o
     answer, reason = state.output.completion, invalid if rewarded.is_invalid else None
     explanation = rewarded.explanation or (_EMPTY if reason == _NO_RESPONSE else "")
     if rewarded.reward is not None:
-        return Score(value=rewarded.reward, answer=answer, explanation=explanation, reason=reason, metadata=metadata)
+        return Score(
+            value=rewarded.reward,
+            answer=answer,
+            explanation=explanation,
+            reason=reason,
+            metadata=metadata,
+        )
     missing = "scoring_failed" if rewarded.status == REFUSED else "grader_failed"
-    return Score.unscored(reason=reason or missing, answer=answer, explanation=explanation, metadata=metadata)
+    return Score.unscored(
+        reason=reason or missing, answer=answer, explanation=explanation, metadata=metadata
+    )
 
 
-_MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+_MESSAGES = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
 
 
 def environment_task(environment: str, **arguments: Any) -> Task:
@@ -384,13 +447,18 @@ def environment_task(environment: str, **arguments: Any) -> Task:
     with shown_as_one_line():
         samples = [_sample(row) for row in opened_source(environment, **arguments).rows()]
     return Task(
-        dataset=MemoryDataset(samples, name=environment), solver=generate(), scorer=reward(environment, **arguments)
+        dataset=MemoryDataset(samples, name=environment),
+        solver=generate(),
+        scorer=reward(environment, **arguments),
     )
 
 
 def _sample(row: EnvironmentRow) -> Sample:
     messages = [_MESSAGES[message["role"]](content=message["content"]) for message in row.messages]
-    metadata = {"question": row.question, **({} if row.category is None else {"category": row.category})}
+    metadata = {
+        "question": row.question,
+        **({} if row.category is None else {"category": row.category}),
+    }
     return Sample(input=messages, id=row.uid, metadata=metadata)
 
 

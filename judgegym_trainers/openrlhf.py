@@ -1,25 +1,29 @@
 """Rewards for OpenRLHF in its own process: as an agent, and as a reward function.
 
     from judgegym_trainers.openrlhf import agent_executor
-    AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)     # --train.agent_func_path FILE.py
+    AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)     #
+    --train.agent_func_path FILE.py
 
     from judgegym_trainers.openrlhf import reward_function
-    reward_func = reward_function(                                                # --reward.remote_url FILE.py
-        judge={"judge": "rubric", "judge_model_name": "…"}, group_size=8, estimator="rloo"
+    reward_func = reward_function(                                                #
+        --reward.remote_url FILE.py judge={"judge": "rubric", "judge_model_name": "…"},
+        group_size=8, estimator="rloo"
     )
 
-Either is a file of one's own, or this file itself, which takes the same arguments as a JSON object from the variable
-`JUDGEGYM_OPENRLHF`.
+Either is a file of one's own, or this file itself, which takes the same arguments as a JSON object
+from the variable `JUDGEGYM_OPENRLHF`.
 
-OpenRLHF reads no missing reward. The agent masks all tokens of a sample whose judge failed (`action_ranges`), so that
-no estimator trains it, and gives it the mean of its group, so that it moves no baseline. The reward function can only
-give the mean, which is no reward where the estimator subtracts the group's mean; neither form sees OpenRLHF's
-arguments, so that the function is told the `estimator`, and refuses others. `on_failure="score"` trains the mean or
-`fallback_score` as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is called in a thread for
-each sample, with prompt and response in one text; the agent has the response's own tokens. All samples of a prompt are
-made in one process of OpenRLHF, where they meet.
+OpenRLHF reads no missing reward. The agent masks all tokens of a sample whose judge failed
+(`action_ranges`), so that no estimator trains it, and gives it the mean of its group, so that it
+moves no baseline. The reward function can only give the mean, which is no reward where the
+estimator subtracts the group's mean; neither form sees OpenRLHF's arguments, so that the function
+is told the `estimator`, and refuses others. `on_failure="score"` trains the mean or
+`fallback_score` as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is
+called in a thread for each sample, with prompt and response in one text; the agent has the
+response's own tokens. All samples of a prompt are made in one process of OpenRLHF, where they meet.
 
-OpenRLHF loads such a file by its path, without a module of that name: nothing here may need one (no dataclasses).
+OpenRLHF loads such a file by its path, without a module of that name: nothing here may need one (no
+    dataclasses).
 
 Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`,
 `openrlhf.trainer.ppo_utils.experience_maker`.
@@ -38,7 +42,12 @@ from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
-from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
+from judgegym.server.protocols.chat_tokens import (
+    NOT_FOUND,
+    plain_prompt,
+    plain_response,
+    response_in,
+)
 from judgegym_trainers.group_rewards import GroupSettings
 from judgegym_trainers.scores.requests import CompletionRow, completion_row
 from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
@@ -54,23 +63,28 @@ RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict
 
 
 def reward_function(
-    url: str | None = None, *, group_size: int | None = None, estimator: str | None = None, **settings: Any
+    url: str | None = None,
+    *,
+    group_size: int | None = None,
+    estimator: str | None = None,
+    **settings: Any,
 ) -> RewardFunction:
     """Make a `reward_func(queries, prompts, labels)`.
 
-    A label is a reference, or an object (also as JSON text) of `reference`, `rubric` and `group`; with an environment
-    it is the id of one of its rows.
+    A label is a reference, or an object (also as JSON text) of `reference`, `rubric` and `group`;
+    with an environment it is the id of one of its rows.
 
     Args:
         url: the URL of a reward server.
-        group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and give those without a
-            score the mean of the others.
+        group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and
+            give those without a score the mean of the others.
         estimator: `--algo.advantage.estimator`, which is one of `ESTIMATORS`.
-        settings: further ones of `GroupSettings`: instead of a URL `judge`, the settings of a judge to run in this
-            process, with the server's names, or `environment`, whose rewards these are: a name, a source, or the
-            arguments of `EnvironmentSource.of`; `token` and `mount` of the server; `on_failure`: `leave_out`, or
-            `score`, with any estimator: the mean, or else `fallback_score`, is a reward; `invalid_completion_score`,
-            `timeout_s`, `deadline_s`, `group_wait_s`.
+        settings: further ones of `GroupSettings`: instead of a URL `judge`, the settings of a judge
+            to run in this process, with the server's names, or `environment`, whose rewards these
+            are: a name, a source, or the arguments of `EnvironmentSource.of`; `token` and `mount`
+            of the server; `on_failure`: `leave_out`, or `score`, with any estimator: the mean, or
+            else `fallback_score`, is a reward; `invalid_completion_score`, `timeout_s`,
+            `deadline_s`, `group_wait_s`.
 
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
@@ -78,38 +92,50 @@ def reward_function(
     read, judged = _read(url, group_size, settings)
     if read.on_failure != "score" and (estimator not in ESTIMATORS or (group_size or 1) < 2):
         raise SettingsError(
-            "estimator: a reward function can give a failed judge nothing but the mean of its group, which only "
-            f"{', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; OpenRLHF's default, gae, does not), with a "
-            f"group_size of 2 or more; found estimator {estimator!r} and group_size {group_size!r}. Expected these, "
-            "agent_executor, which leaves such samples out with every estimator, or on_failure='score', which trains "
+            "estimator: a reward function can give a failed judge nothing but the mean of its "
+            "group, which only "
+            f"{', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; OpenRLHF's default, "
+            "gae, does not), with a "
+            f"group_size of 2 or more; found estimator {estimator!r} and group_size "
+            f"{group_size!r}. Expected these, "
+            "agent_executor, which leaves such samples out with every estimator, or "
+            "on_failure='score', which trains "
             "the mean or fallback_score as a reward"
         )
     _more_threads()
 
-    def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
+    def reward_func(
+        queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
+    ) -> dict[str, Any]:
         async def all_of_them() -> list[CompletionReward]:
             samples = zip(queries, prompts, labels, strict=True)
             return await all_results(
-                judged(prompt, response_in(query, prompt), label) for query, prompt, label in samples
+                judged(prompt, response_in(query, prompt), label)
+                for query, prompt, label in samples
             )
 
         results = run_blocking(all_of_them())
-        logs = {name: [result.flags[name] for result in results] for name in (results[0].flags if results else ())}
+        logs = {
+            name: [result.flags[name] for result in results]
+            for name in (results[0].flags if results else ())
+        }
         scores = [result.score for result in results]
         return {"rewards": scores, "scores": list(scores), "extra_logs": logs}
 
     return reward_func
 
 
-def agent_executor(url: str | None = None, *, group_size: int | None = None, **settings: Any) -> type:
+def agent_executor(
+    url: str | None = None, *, group_size: int | None = None, **settings: Any
+) -> type:
     """Make an `AgentExecutor` of one turn, whose reward is the judge's.
 
     Args:
         url: the URL of a reward server.
-        group_size: `--rollout.n_samples_per_prompt`, also where it is 1: the baseline of a group counts samples that
-            are left out, so that these get the mean of the others.
-        settings: as for `reward_function`; with `on_failure` `leave_out` the tokens of a sample whose judge failed are
-            masked, with `score` they are trained.
+        group_size: `--rollout.n_samples_per_prompt`, also where it is 1: the baseline of a group
+            counts samples that are left out, so that these get the mean of the others.
+        settings: as for `reward_function`; with `on_failure` `leave_out` the tokens of a sample
+            whose judge failed are masked, with `score` they are trained.
 
     Raises:
         SettingsError: a setting is wrong.
@@ -118,7 +144,8 @@ def agent_executor(url: str | None = None, *, group_size: int | None = None, **s
     is_masked = read.on_failure != "score"
     if is_masked and group_size is None:
         raise SettingsError(
-            "group_size: expected --rollout.n_samples_per_prompt (1 where a prompt has one sample): the baseline of a "
+            "group_size: expected --rollout.n_samples_per_prompt (1 where a prompt has one "
+            "sample): the baseline of a "
             "group counts a sample that is left out, which gets the mean of the others"
         )
     with needs("openrlhf"):
@@ -146,13 +173,16 @@ def agent_executor(url: str | None = None, *, group_size: int | None = None, **s
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
             ((start, end),) = output["action_ranges"]
-            response = hf_tokenizer.decode(output["observation_tokens"][start:end], skip_special_tokens=False)
+            response = hf_tokenizer.decode(
+                output["observation_tokens"][start:end], skip_special_tokens=False
+            )
             result = await judged(prompt, response, label)
             output |= {"reward": result.score, "scores": result.score, "extra_logs": result.flags}
             if is_masked:
                 self._failures.add(result, group_size or 1)
             if is_masked and result.is_failed:
-                # No token is an action: neither loss nor whitening counts it. A length penalty would move the baseline.
+                # No token is an action: neither loss nor whitening counts it. A length penalty
+                # would move the baseline.
                 output |= {"action_ranges": [], "truncated": False}
             return output
 
@@ -178,14 +208,21 @@ def _read(
     """
     is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
     if group_size is not None and not is_size:
-        raise SettingsError(f"group_size: expected the number of samples of a prompt, found {group_size!r}")
+        raise SettingsError(
+            f"group_size: expected the number of samples of a prompt, found {group_size!r}"
+        )
     refuse_unknown(settings, [each.name for each in fields(GroupSettings)], prefix="settings.")
     given = GroupSettings(url, **settings)
     if given.judge is not None and given.compares and group_size is None:
-        raise SettingsError("group_size: a judge that compares needs --rollout.n_samples_per_prompt")
+        raise SettingsError(
+            "group_size: a judge that compares needs --rollout.n_samples_per_prompt"
+        )
     size = group_size or 1
     if given.together is None:
-        given = replace(given, together=size > 1 and (given.judge is None or given.compares or given.depends_on_group))
+        given = replace(
+            given,
+            together=size > 1 and (given.judge is None or given.compares or given.depends_on_group),
+        )
     batcher = given.batcher(size)
 
     async def judged(prompt: str, response: str | None, label: object) -> CompletionReward:
@@ -195,7 +232,9 @@ def _read(
         else:
             row = completion_row(plain_prompt(prompt), text, label=label)
         row = replace(row, error=NOT_FOUND) if response is None else row
-        return await batcher.score(f"{prompt}\n{label!r}", row, recurs=True)  # OpenRLHF passes no id of the group
+        return await batcher.score(
+            f"{prompt}\n{label!r}", row, recurs=True
+        )  # OpenRLHF passes no id of the group
 
     return given, judged
 

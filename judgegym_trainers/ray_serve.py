@@ -3,10 +3,12 @@
     pip install 'judgegym[ray]'
     serve run judgegym_trainers.ray_serve:app config=reward_server_rubric
 
-Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes no new requests
-and answers those that it has: it has `drain_timeout` for that, by default more than the deadline of a request. A judge
-that is away is no fault of a replica, and none is restarted for it: `/readyz` says so. Arguments that cannot work are
-one line of `serve`, before anything starts.
+Guarantees: a replica that Ray stops (fewer replicas, another version, a deleted application) takes
+no new requests
+and answers those that it has: it has `drain_timeout` for that, by default more than the deadline of
+a request. A judge
+that is away is no fault of a replica, and none is restarted for it: `/readyz` says so. Arguments
+that cannot work are one line of `serve`, before anything starts.
 
 Each replica has its own core: equal judgments in flight are shared within a replica, finished ones
 through the judgment cache. Cohorts (`group_size`), budgets and monitors need a single replica.
@@ -38,7 +40,8 @@ def app(arguments: Mapping[str, JSON]) -> Any:
     """The Ray Serve application.
 
     Args:
-        arguments: settings of `python -m judgegym.server` by name, such as `config`; and `min_replicas`,
+        arguments: settings of `python -m judgegym.server` by name, such as `config`; and
+            `min_replicas`,
         `max_replicas`.
 
     Raises:
@@ -72,16 +75,24 @@ def _application(named: dict[str, JSON]) -> Any:
     fewest = 1 if fewest is None else fewest
     most = max(fewest, 1 if needs_one else _MOST_REPLICAS) if most is None else most
     if not 0 <= fewest <= most or most == 0:
-        raise SettingsError(f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number first")
+        raise SettingsError(
+            f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number "
+            "first"
+        )
     settings.check_processes(most, "replica", "max_replicas")
     from ray import serve  # late: the extra `ray`
 
     deployed = serve.deployment(
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
-        # All members of a cohort wait at the same time: its cohort would miss one that Ray held back.
+        # All members of a cohort wait at the same time: its cohort would miss one that Ray held
+        # back.
         max_ongoing_requests=2 * settings.max_pending if needs_one else 4 * _TARGET_ONGOING,
-        autoscaling_config={"min_replicas": fewest, "max_replicas": most, "target_ongoing_requests": _TARGET_ONGOING},
+        autoscaling_config={
+            "min_replicas": fewest,
+            "max_replicas": most,
+            "target_ongoing_requests": _TARGET_ONGOING,
+        },
         graceful_shutdown_timeout_s=settings.drain_s,  # Ray's own 20 s are less than a judgment may take
     )
     return deployed.bind()

@@ -1,18 +1,22 @@
 """Evaluators for rLLM: a judge of one completion, or the reward of an environment's row.
 
-    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
+    JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator
+    judgegym_rubric …
 
-`judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own (`--evaluator module:name`, or
-`import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_environment`, and
-`judgegym_rubric`, `judgegym_composite` and so on by the kinds of judges, read theirs from the variable
-`JUDGEGYM_RLLM`, a JSON object with the names of the factories' arguments.
+`judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own
+(`--evaluator module:name`, or `import_path` of a dataset's `[verifier]`). rLLM's entry points take
+no arguments: `judgegym_environment`, and `judgegym_rubric`, `judgegym_composite` and so on by the
+kinds of judges, read theirs from the variable `JUDGEGYM_RLLM`, a JSON object with the names of the
+factories' arguments.
 
-Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode that ended with an
-error, without trajectories: it has no reward and no signals, and is in no group. An empty completion is a wrong answer,
-with the signal `invalid_completion`. What the judge said is in the episode's `metadata["judge"]`.
+Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode
+that ended with an
+error, without trajectories: it has no reward and no signals, and is in no group. An empty
+completion is a wrong answer, with the signal `invalid_completion`. What the judge said is in the
+episode's `metadata["judge"]`.
 
-An evaluator sees one episode. A judge that compares waits until the rollouts of a task are there: `group_size` of the
-server, or of `judge`, is their number (`--attempts`, the trainer's group size).
+An evaluator sees one episode. A judge that compares waits until the rollouts of a task are there:
+`group_size` of the server, or of `judge`, is their number (`--attempts`, the trainer's group size).
 
 Source: rLLM 0.3.0.pre, August 2026: `rllm.eval.evaluator_loader`, `rllm.engine.agentflow_engine`.
 """
@@ -57,20 +61,24 @@ _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
 class JudgeEvaluator:
     """Scores an episode's answer from 0 to 1.
 
-    The judge sees the task's instruction, the episode's answer, and of the task's metadata `messages` (in the place of
-    the instruction), `reference` (or `reference_answer`, `ground_truth`, `answer`, `target`), `rubric`, `aspects`,
-    `criteria`, `baseline`, `context`, or another of their usual names.
+    The judge sees the task's instruction, the episode's answer, and of the task's metadata
+    `messages` (in the place of the instruction), `reference` (or `reference_answer`,
+    `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `criteria`, `baseline`, `context`, or
+    another of their usual names.
     """
 
-    def __init__(self, url: str | None = None, *, correct_from: float = 0.5, **settings: Any) -> None:
+    def __init__(
+        self, url: str | None = None, *, correct_from: float = 0.5, **settings: Any
+    ) -> None:
         """Make an evaluator from a reward server (`url`) or a judge in rLLM's process (`judge`).
 
         Args:
             url: the URL of a reward server.
             correct_from: the score from which an answer counts as correct.
-            settings: further ones of `JudgeSource`: `judge`, the settings of a judge, under the server's names;
-                `offline` with it, to ask the stand-in; `token`, `token_env` and `mount` of the server;
-                `invalid_completion_score` of an empty answer, `timeout_s`, `deadline_s`.
+            settings: further ones of `JudgeSource`: `judge`, the settings of a judge, under the
+                server's names; `offline` with it, to ask the stand-in; `token`, `token_env` and
+                `mount` of the server; `invalid_completion_score` of an empty answer, `timeout_s`,
+                `deadline_s`.
 
         Raises:
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
@@ -78,7 +86,8 @@ class JudgeEvaluator:
         source = JudgeSource(url, **settings)
         if source.compares and source.judge.get("group_size") is None:
             raise SettingsError(
-                f"judge.group_size: {source.judge.get('judge')} compares the rollouts of a task: how many?"
+                f"judge.group_size: {source.judge.get('judge')} compares the rollouts of a task: "
+                "how many?"
             )
         check(correct_from=correct_from)
         self._scoring = source.shared()
@@ -98,7 +107,9 @@ class JudgeEvaluator:
 class EnvironmentEvaluator:
     """Gives an episode the reward of an environment's row, in the environment's own range."""
 
-    def __init__(self, environment: EnvironmentSource | Mapping[str, object] | str, correct_from: float = 0.5) -> None:
+    def __init__(
+        self, environment: EnvironmentSource | Mapping[str, object] | str, correct_from: float = 0.5
+    ) -> None:
         """Make an evaluator.
 
         Args:
@@ -109,12 +120,17 @@ class EnvironmentEvaluator:
             SettingsError: a setting is wrong.
             DataError: the rows cannot be loaded.
         """
-        from judgegym_trainers.single_turn import opened, source_of  # late: beside a server it is not needed
+        from judgegym_trainers.single_turn import (
+            opened,
+            source_of,
+        )  # late: beside a server it is not needed
 
         check(correct_from=correct_from)
         self.environment = opened(source_of(environment))
         if self.environment.compares:
-            raise SettingsError("group_judge: rLLM evaluates each episode by itself; choose a judge that sees one")
+            raise SettingsError(
+                "group_judge: rLLM evaluates each episode by itself; choose a judge that sees one"
+            )
         self._correct_from = correct_from
 
     def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
@@ -133,7 +149,9 @@ judge_evaluator = JudgeEvaluator
 environment_evaluator = EnvironmentEvaluator
 
 
-def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str) -> list[dict[str, JSON]]:
+def environment_rows(
+    environment: EnvironmentSource | Mapping[str, object] | str,
+) -> list[dict[str, JSON]]:
     """The rows of an environment, for a dataset of rLLM: `id`, `uid`, `question`, `messages`, `category`.
 
     Raises:
@@ -147,7 +165,9 @@ def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str
             "id": row.uid,
             "uid": row.uid,
             "question": row.messages[-1]["content"],
-            "messages": [{"role": message["role"], "content": message["content"]} for message in row.messages],
+            "messages": [
+                {"role": message["role"], "content": message["content"]} for message in row.messages
+            ],
             "category": row.category,
         }
         for row in opened(source_of(environment)).rows()
@@ -161,7 +181,9 @@ def _row(task: Task, episode: Episode) -> CompletionRow:
         prompt = messages
     elif not isinstance(prompt, str):
         prompt = [{"role": "user", "content": list(task.instruction)}]
-    reference = next((metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None)
+    reference = next(
+        (metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None
+    )
     cells = {**metadata, "reference": reference}
     # The ids are for a judge that compares the rollouts of a task.
     return completion_row(prompt, _answer(episode), cells, group=task.id, member=episode.id)
@@ -174,7 +196,9 @@ def _answer(episode: Episode) -> str:
 
 
 def _output(episode: Episode, rewarded: CompletionReward, correct_from: float) -> EvalOutput:
-    episode.metadata["judge"] = rewarded.said  # an output's metadata would be among the metrics, which are numbers
+    episode.metadata["judge"] = (
+        rewarded.said
+    )  # an output's metadata would be among the metrics, which are numbers
     reward = rewarded.reward
     if reward is None:
         raise rewarded.error()
@@ -188,9 +212,14 @@ def _output(episode: Episode, rewarded: CompletionReward, correct_from: float) -
 
 def _from_variable() -> dict[str, Any]:
     given = settings_in(VARIABLE, missing="{}")
-    wrong = next((name for name in _NUMBERS if name in given and not isinstance(given[name], int | float)), None)
+    wrong = next(
+        (name for name in _NUMBERS if name in given and not isinstance(given[name], int | float)),
+        None,
+    )
     if wrong is not None:
-        raise SettingsError(f"{VARIABLE}.{wrong}: expected a number, found {type(given[wrong]).__name__}")
+        raise SettingsError(
+            f"{VARIABLE}.{wrong}: expected a number, found {type(given[wrong]).__name__}"
+        )
     return given
 
 
@@ -210,7 +239,9 @@ class _OfKind(JudgeEvaluator):
             refuse_unknown(given, _ARGUMENTS, prefix=f"{VARIABLE}.")
             judge = given.get("judge") or {}
             if not isinstance(judge, Mapping):
-                raise SettingsError(f"{VARIABLE}.judge: expected the judge's settings, found {type(judge).__name__}")
+                raise SettingsError(
+                    f"{VARIABLE}.judge: expected the judge's settings, found {type(judge).__name__}"
+                )
             if "url" not in given:
                 given["judge"] = {**judge, "judge": self.kind}
             super().__init__(**given)
@@ -227,7 +258,9 @@ def _of_kind(kind: str, judge: JudgeDefinition) -> type[_OfKind]:
 
 EVALUATORS = {
     evaluator.__name__: evaluator
-    for evaluator in (_of_kind(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_others)
+    for evaluator in (
+        _of_kind(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_others
+    )
 }
 """The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind rubric."""
 
@@ -251,7 +284,9 @@ class EnvironmentFromVariable(EnvironmentEvaluator):
         try:
             given = _from_variable()
             if "environment" not in given:
-                raise SettingsError(f'{VARIABLE}: expected an environment, such as {{"environment": "arena_hard"}}')
+                raise SettingsError(
+                    f'{VARIABLE}: expected an environment, such as {{"environment": "arena_hard"}}'
+                )
             correct_from = given.pop("correct_from", 0.5)
             super().__init__(given, correct_from)
         except UserError as error:

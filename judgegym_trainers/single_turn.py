@@ -1,16 +1,18 @@
 """The environments for trainers that sample by themselves: the messages of each row, and the rewards of completions.
 
-An `EnvironmentSource` says which environment, with which settings. Guarantees: it is a small value that pickles,
-compares and hashes, so that it can travel to other processes and find there the environment that is already open;
-nothing is read before it is opened; its `repr` shows no setting, since an API key may be among them.
+An `EnvironmentSource` says which environment, with which settings. Guarantees: it is a small value
+that pickles, compares and hashes, so that it can travel to other processes and find there the
+environment that is already open; nothing is read before it is opened; its `repr` shows no setting,
+since an API key may be among them.
 
-An `OpenedEnvironment` is open in this process. Guarantees: equal sources share one environment, with its rows, its
-judge's limits and its judgment cache; while one is opened, others answer; any thread and any event loop, or none, may
-ask for rewards, which are made on the background loop of the process and closed with it; rewards are those of `serve`:
-equal completions of a row are judged once, a failed judgment is asked for once more, and one that fails for good has no
-reward. A judge that knows neither key nor model from the first request on, or refuses the first eight calls, is an
-error in the settings. A child that was forked from a process with open environments can read their rows. For rewards
-it must be started with the method spawn, which an error says.
+An `OpenedEnvironment` is open in this process. Guarantees: equal sources share one environment,
+with its rows, its judge's limits and its judgment cache; while one is opened, others answer; any
+thread and any event loop, or none, may ask for rewards, which are made on the background loop of
+the process and closed with it; rewards are those of `serve`: equal completions of a row are judged
+once, a failed judgment is asked for once more, and one that fails for good has no reward. A judge
+that knows neither key nor model from the first request on, or refuses the first eight calls, is an
+error in the settings. A child that was forked from a process with open environments can read their
+rows. For rewards it must be started with the method spawn, which an error says.
 """
 
 from __future__ import annotations
@@ -35,8 +37,17 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
-from judgegym.environments.contract import has_follow_up, load_tasks, make_conversations, open_environment
-from judgegym.environments.rollouts.judging import depends_on_group, judge_completions_of, record_judged
+from judgegym.environments.contract import (
+    has_follow_up,
+    load_tasks,
+    make_conversations,
+    open_environment,
+)
+from judgegym.environments.rollouts.judging import (
+    depends_on_group,
+    judge_completions_of,
+    record_judged,
+)
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -47,7 +58,13 @@ from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.http.exchange import open_session
 from judgegym.llm.wire import Choice, Message
 from judgegym_trainers.scores.requests import CellError, CompletionRow, plain
-from judgegym_trainers.scores.results import JUDGE_FAILED, CompletionReward, FirstRequests, RefusedError, failures
+from judgegym_trainers.scores.results import (
+    JUDGE_FAILED,
+    CompletionReward,
+    FirstRequests,
+    RefusedError,
+    failures,
+)
 
 UID = "uid"
 """The field of a sample that has the id of its row in the environment."""
@@ -59,9 +76,11 @@ class EnvironmentSource:
     """An environment with its settings.
 
     Attributes:
-        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
-        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-6-luna`. As there,
-            environment variables are read beside them, and relative paths are those of the process that opens it.
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
+            `package.module:Class`.
+        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-6-luna`.
+            As there, environment variables are read beside them, and relative paths are those of
+            the process that opens it.
         split: which rows.
     """
 
@@ -83,8 +102,8 @@ class EnvironmentSource:
 
         Args:
             environment: as in the attribute.
-            settings: the settings under `env`, without that prefix, such as `{"judge_model_name": "gpt-6-luna"}`;
-                one that is `None` is left at its default.
+            settings: the settings under `env`, without that prefix, such as `{"judge_model_name":
+                "gpt-6-luna"}`; one that is `None` is left at its default.
             config: a YAML file or a preset with further settings.
             offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
             split: which rows.
@@ -94,8 +113,14 @@ class EnvironmentSource:
         """
         if split not in ("train", "eval"):
             raise SettingsError(f"split: expected train or eval, found {split!r}")
-        named = [_argument(name, value) for name, value in (settings or {}).items() if value is not None]
-        arguments = [*(() if config is None else (f"--config={config}",)), *named, *(("--offline",) if offline else ())]
+        named = [
+            _argument(name, value) for name, value in (settings or {}).items() if value is not None
+        ]
+        arguments = [
+            *(() if config is None else (f"--config={config}",)),
+            *named,
+            *(("--offline",) if offline else ()),
+        ]
         return cls(environment, tuple(arguments), split)
 
 
@@ -111,8 +136,12 @@ def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> Environm
         return EnvironmentSource.of(value)
     refuse_unknown(value, _ARGUMENTS, prefix="environment.")
     given = cast("dict[str, Any]", plain(value))
-    if not isinstance(given.get("environment"), str) or not isinstance(given.get("settings", {}), Mapping):
-        raise SettingsError("environment: expected `environment`, its name, and optionally a mapping of `settings`")
+    if not isinstance(given.get("environment"), str) or not isinstance(
+        given.get("settings", {}), Mapping
+    ):
+        raise SettingsError(
+            "environment: expected `environment`, its name, and optionally a mapping of `settings`"
+        )
     return EnvironmentSource.of(given.pop("environment"), given.pop("settings", None), **given)
 
 
@@ -147,8 +176,12 @@ class EnvironmentRow:
 
 
 _PREFIX = "train"
-_CLOSED = "the environment was closed, as by the end of another training, before the judge had answered"
-_NOT_COMPARABLE = "the judges that answered have too few of these completions in common to compare their scores"
+_CLOSED = (
+    "the environment was closed, as by the end of another training, before the judge had answered"
+)
+_NOT_COMPARABLE = (
+    "the judges that answered have too few of these completions in common to compare their scores"
+)
 
 
 @runtime_checkable
@@ -163,18 +196,28 @@ def _first_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> 
     """The id of the first row that may have several turns; `None` if none may."""
     if not has_follow_up(env):  # no row is read once more
         return None
-    return next((task.uid for task in tasks if not isinstance(env, HasFollowUps) or env.has_follow_ups(task)), None)
+    return next(
+        (
+            task.uid
+            for task in tasks
+            if not isinstance(env, HasFollowUps) or env.has_follow_ups(task)
+        ),
+        None,
+    )
 
 
 class OpenedEnvironment:
     """The rows of an environment, and the rewards of completions."""
 
-    def __init__(self, env: JudgedEnv[Any, Any, Any], source: EnvironmentSource, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, env: JudgedEnv[Any, Any, Any], source: EnvironmentSource, stack: AsyncExitStack
+    ) -> None:
         """Load the rows; `opened` is how others get an environment.
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: a row is a conversation of several turns, of which a trainer samples the first alone.
+            SettingsError: a row is a conversation of several turns, of which a trainer samples the
+                first alone.
         """
         self.source = source
         self.name = env.spec.name
@@ -182,8 +225,10 @@ class OpenedEnvironment:
         self._tasks: Sequence[Any] = load_tasks(env, source.split)
         if several := _first_conversation(env, self._tasks):
             raise SettingsError(
-                f"{self.name}: the row {several!r} is a conversation of several turns, of which trainers that sample "
-                "by themselves have the first alone; expected rows of one turn, or `judgegym serve`, which goes on "
+                f"{self.name}: the row {several!r} is a conversation of several turns, of which "
+                "trainers that sample "
+                "by themselves have the first alone; expected rows of one turn, or `judgegym "
+                "serve`, which goes on "
                 "with it"
             )
         self._stack = stack
@@ -221,20 +266,25 @@ class OpenedEnvironment:
         """Whether the reward of a completion depends on those of its row that are given with it."""
         return not self.compares and depends_on_group(self._env)
 
-    async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
+    async def rewards(
+        self, uid: str, completions: Sequence[str | Choice]
+    ) -> list[CompletionReward]:
         """Judge the completions of one row, all at once; with a judge of groups, against each other.
 
         Args:
             uid: the row's id.
-            completions: what the policy has answered: texts, or choices with their finish reason and reasoning.
+            completions: what the policy has answered: texts, or choices with their finish reason
+                and reasoning.
 
         Returns:
-            A result for each completion, in order. A failed judge is a result without a reward, not an error.
+            A result for each completion, in order. A failed judge is a result without a reward, not
+            an error.
 
         Raises:
             DataError: there is no such row.
             RuntimeError: the environment has been closed.
-            SettingsError: the judge's endpoint refuses key or model, or all completions, and has judged nothing so far.
+            SettingsError: the judge's endpoint refuses key or model, or all completions, and has
+                judged nothing so far.
         """
         return await BACKGROUND.join(self._rewards(uid, completions))
 
@@ -242,15 +292,21 @@ class OpenedEnvironment:
         """The same as `rewards`, in code without `await`."""
         return BACKGROUND.run(self._rewards(uid, completions))
 
-    async def _rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
+    async def _rewards(
+        self, uid: str, completions: Sequence[str | Choice]
+    ) -> list[CompletionReward]:
         if self._is_closed:
-            raise RuntimeError(f"{self.name}: the environment has been closed; `opened` opens it again")
+            raise RuntimeError(
+                f"{self.name}: the environment has been closed; `opened` opens it again"
+            )
         env, task = self._env, self._task(uid)
         choices = [Choice(each) if isinstance(each, str) else each for each in completions]
         read = [read_completion(choice, env.config) for choice in choices]
         try:
             with self._first:
-                judgments, rewards, together = await judge_completions_of(env, task, [(each,) for each in read])
+                judgments, rewards, together = await judge_completions_of(
+                    env, task, [(each,) for each in read]
+                )
         except EndpointOutage as outage:
             results = failures(str(outage), len(choices))
         except RuntimeError:  # aiohttp's, of a session that is closed
@@ -265,10 +321,17 @@ class OpenedEnvironment:
         return results
 
     def _result(
-        self, task: Any, completion: Completion, judgment: Judgment[Any], reward: float | None, together: Any
+        self,
+        task: Any,
+        completion: Completion,
+        judgment: Judgment[Any],
+        reward: float | None,
+        together: Any,
     ) -> CompletionReward:
         why = ""
-        if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
+        if (
+            reward is None and judgment.status is Status.OK
+        ):  # scores that cannot be compared with the others'
             why = _NOT_COMPARABLE
         elif reward is not None and not math.isfinite(reward):  # of an environment of the user's
             why = f"the reward is {reward}"
@@ -277,13 +340,21 @@ class OpenedEnvironment:
         metrics = MetricAggregator(_PREFIX, intervals=False)
         if not judgment.status.is_failure:
             record_judged(self._env, metrics, task, (completion,), judgment, together)
-        values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
-        return CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)
+        values = {
+            name.removeprefix(f"{_PREFIX}/"): float(value)
+            for name, value in metrics.result().values.items()
+        }
+        return CompletionReward(
+            reward, judgment.status.value, judgment.label, judgment.explanation, values
+        )
 
     def _task(self, uid: str) -> Any:
         place = positions_of(self._tasks).get(uid)
         if place is None:
-            raise DataError(f"{self.name}: no row {uid!r} among the {len(self)} rows of the split {self.source.split}")
+            raise DataError(
+                f"{self.name}: no row {uid!r} among the {len(self)} rows of the split "
+                f"{self.source.split}"
+            )
         return self._tasks[place]
 
     def _row(self, task: Any) -> EnvironmentRow:
@@ -304,7 +375,8 @@ _CHANGES = threading.Lock()
 def opened(source: EnvironmentSource) -> OpenedEnvironment:
     """The environment of a source: the one that is open in this process, or else a new one.
 
-    Reads the rows in the calling thread, which may take seconds; not to be called on the background loop.
+    Reads the rows in the calling thread, which may take seconds; not to be called on the background
+    loop.
 
     Raises:
         SettingsError: a setting is wrong, or the judge's API key is missing.
@@ -317,7 +389,9 @@ def opened(source: EnvironmentSource) -> OpenedEnvironment:
         return known.result()
     try:
         environment = _open(source)
-    except BaseException as error:  # any error, also Ctrl-C: whoever waits gets it, and the next call tries again
+    except (
+        BaseException
+    ) as error:  # any error, also Ctrl-C: whoever waits gets it, and the next call tries again
         with _CHANGES:
             if _OPENED.get(source) is opening:
                 del _OPENED[source]
@@ -371,7 +445,9 @@ def _open(source: EnvironmentSource) -> OpenedEnvironment:
 
 
 async def _made(
-    env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], stack: AsyncExitStack
+    env_type: type[JudgedEnv[Any, Any, Any]],
+    loaded: LoadedSettings[EnvSettings[Any]],
+    stack: AsyncExitStack,
 ) -> JudgedEnv[Any, Any, Any]:
     """The environment with its connections, which `stack` closes."""
     standing_in = offline.running(loaded, env_type.spec.offline_prompts, with_policy=False)
@@ -398,12 +474,19 @@ class EnvironmentScores:
         """
         uid = group[0].shared.get(UID)
         if not isinstance(uid, str):
-            raise RefusedError(f"expected the id of one row of {self._source.environment}, found {uid!r}")
-        source = replace(self._source, split=cast("Split", group[0].shared.get("split", self._source.split)))
+            raise RefusedError(
+                f"expected the id of one row of {self._source.environment}, found {uid!r}"
+            )
+        source = replace(
+            self._source, split=cast("Split", group[0].shared.get("split", self._source.split))
+        )
         environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
         responses = [row.response for row in group if isinstance(row.response, str | Choice)]
         if len(responses) < len(group):
-            raise RefusedError(f"expected the policy's text, found messages: {self._source.environment} asks one turn")
+            raise RefusedError(
+                f"expected the policy's text, found messages: {self._source.environment} asks one "
+                "turn"
+            )
         return await environment.rewards(uid, responses)
 
     async def close(self) -> None:

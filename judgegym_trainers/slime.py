@@ -2,16 +2,19 @@
 
     --custom-rm-path judgegym_trainers.slime.reward --group-rm --rm-url http://127.0.0.1:8400
 
-With `--group-rm` the samples of a prompt are one request, so that any judge can compare them. Without it, and in
-evaluations, for which slime has no `--group-rm`, each sample is a request of its own, which names its group and place.
+With `--group-rm` the samples of a prompt are one request, so that any judge can compare them.
+Without it, and in evaluations, for which slime has no `--group-rm`, each sample is a request of its
+own, which names its group and place.
 
-Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of `RewardSettings`. A
-`judge` that compares needs `--group-rm`. Beside a reward server, slime's environment needs aiohttp and orjson only.
+Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of
+`RewardSettings`. A `judge` that compares needs `--group-rm`. Beside a reward server, slime's
+environment needs aiohttp and orjson only.
 
-A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean of the others of
-its group, which leaves their distances from it as they are; its metadata say so. So is, without a call, a sample whose
-generation was aborted or has failed (`status`), or that is removed already. A setting that cannot work raises a
-`SettingsError` at the first sample, which ends the training.
+A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean
+of the others of its group, which leaves their distances from it as they are; its metadata say so.
+So is, without a call, a sample whose generation was aborted or has failed (`status`), or that is
+removed already. A setting that cannot work raises a `SettingsError` at the first sample, which ends
+the training.
 
 Source: slime, August 2026, its custom reward models.
 """
@@ -76,20 +79,28 @@ async def reward(
     several = samples if isinstance(samples, Sequence) else [samples]
     together = isinstance(samples, Sequence) and bool(getattr(args, "group_rm", False))
     if not together and settings.compares:
-        raise SettingsError("judgegym.judge: a judge that compares responses needs --group-rm, or a reward server")
+        raise SettingsError(
+            "judgegym.judge: a judge that compares responses needs --group-rm, or a reward server"
+        )
     if any(isinstance(sample, list) for sample in several):
         raise SettingsError(
-            "--group-rm: slime cannot give rewards to rollouts of several samples (a --custom-generate-function-path "
-            "that returns a list); expected no --group-rm, with which each sample is judged by itself"
+            "--group-rm: slime cannot give rewards to rollouts of several samples (a "
+            "--custom-generate-function-path "
+            "that returns a list); expected no --group-rm, with which each sample is judged by "
+            "itself"
         )
     unjudged = [_unjudged(sample) for sample in several]
     places = [place for place, result in enumerate(unjudged) if result is None]
     rows = [_row(several[place], with_ids=not together) for place in places]
     groups = [rows] if together and rows else [[row] for row in rows]
-    judged = [result for of_request in await settings.shared().score(groups) for result in of_request]
+    judged = [
+        result for of_request in await settings.shared().score(groups) for result in of_request
+    ]
     following = iter(judged)
     results = [next(following) if result is None else result for result in unjudged]
-    instead = stand_in([result.reward for result in judged] if together else [], settings.fallback_score)
+    instead = stand_in(
+        [result.reward for result in judged] if together else [], settings.fallback_score
+    )
     if not together and any(result.is_failed for result in results):
         _warn_once()
     keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
@@ -131,8 +142,10 @@ def _metadata(sample: SlimeSample) -> Mapping[str, object]:
 def _warn_once() -> None:
     """Say once in a process what slime's baselines make of a failure here; its evaluations have no baseline."""
     logger.warning(
-        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of its group, by which "
-        "slime (grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; the sample itself is "
+        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of "
+        "its group, by which "
+        "slime (grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; "
+        "the sample itself is "
         "kept out of the loss"
     )
 
@@ -148,11 +161,15 @@ def _settings(args: object) -> RewardSettings:
     if settings.url is not None or settings.judge is not None:
         return settings
     if not isinstance(rm_url, str):
-        raise SettingsError("--rm-url: expected the URL of a reward server, such as http://127.0.0.1:8400")
+        raise SettingsError(
+            "--rm-url: expected the URL of a reward server, such as http://127.0.0.1:8400"
+        )
     return replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
 
 
 def _row(sample: SlimeSample, *, with_ids: bool) -> CompletionRow:
     prompt = plain_prompt(sample.prompt) if isinstance(sample.prompt, str) else sample.prompt
     ids = {"group": sample.group_index, "member": sample.index} if with_ids else {}
-    return completion_row(prompt, plain_response(sample.response or ""), _metadata(sample), sample.label, **ids)
+    return completion_row(
+        prompt, plain_response(sample.response or ""), _metadata(sample), sample.label, **ids
+    )

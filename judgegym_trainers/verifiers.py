@@ -1,27 +1,32 @@
 """Plugins for verifiers (`import verifiers.v1`, 0.4 of November 2026): judges, tasksets and an Env for groups.
 
-verifiers finds a plugin by the name of a top-level module: `setup.py` has these names, and each is a copy of
-`verifiers_plugin/`, which takes from `plugin` the classes of its own name. prime-rl takes the same ids.
+verifiers finds a plugin by the name of a top-level module: `setup.py` has these names, and each is
+a copy of `verifiers_plugin/`, which takes from `plugin` the classes of its own name. prime-rl takes
+the same ids.
 
-Judges are plugged with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each trace, or an error where
-the judge failed, so that the trace is not `ok` and has no reward; traces of one process share connections, limits and
-the judge's cache. A judge that compares needs a server, or a judge in this process, that gathers the traces of a task
-(`group_size`); the Env `judgegym-group` does not.
+Judges are plugged with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each
+trace, or an error where the judge failed, so that the trace is not `ok` and has no reward; traces
+of one process share connections, limits and the judge's cache. A judge that compares needs a
+server, or a judge in this process, that gathers the traces of a task (`group_size`); the Env
+`judgegym-group` does not.
 
-Tasksets have the rows of an environment as tasks, and its judgments as rewards. Guarantees: the reward of a trace is
-that of `serve` for the same completion; a task carries the name of its environment and its row's id, so that the worker
-of an env server finds the row by itself; nothing needs the runtime, so that `vf-replay` rescores, also with other
-settings.
+Tasksets have the rows of an environment as tasks, and its judgments as rewards. Guarantees: the
+reward of a trace is that of `serve` for the same completion; a task carries the name of its
+environment and its row's id, so that the worker of an env server finds the row by itself; nothing
+needs the runtime, so that `vf-replay` rescores, also with other settings.
 
-The Env runs n attempts of a task at once. Guarantees: one judgment of all attempts that ended well, by the environment
-of the task or by a judge of groups; each attempt gets its own reward, `group`; an attempt without a verdict has none,
-and its trace is not `ok`, so that prime-rl does not train on it. With `keep_scored` such a trace does not spoil the
+The Env runs n attempts of a task at once. Guarantees: one judgment of all attempts that ended well,
+by the environment of the task or by a judge of groups; each attempt gets its own reward, `group`;
+an attempt without a verdict has none, and its trace is not `ok`, so that prime-rl does not train on
+it. With `keep_scored` such a trace does not spoil the
 others: prime-rl leaves out all traces of an episode that is not `ok`.
 
-The explanation and the status of a judgment are in `trace.info["judge_calls"]`, where verifiers records its own judges;
-metrics say whether the judge failed and whether the completion was empty or in the wrong format.
+The explanation and the status of a judgment are in `trace.info["judge_calls"]`, where verifiers
+records its own judges; metrics say whether the judge failed and whether the completion was empty or
+in the wrong format.
 
-Source: verifiers 0.4.0 (`v1/task.py`, `v1/env.py`), prime-rl of August 2026 (`orchestrator/envs.py`).
+Source: verifiers 0.4.0 (`v1/task.py`, `v1/env.py`), prime-rl of August 2026
+    (`orchestrator/envs.py`).
 """
 
 from __future__ import annotations
@@ -39,10 +44,21 @@ from judgegym.judges.config.extras import needs
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice
-from judgegym_trainers.scores.requests import FIELDS, CompletionRow, conversation_json, fields_in, tool_fields
+from judgegym_trainers.scores.requests import (
+    FIELDS,
+    CompletionRow,
+    conversation_json,
+    fields_in,
+    tool_fields,
+)
 from judgegym_trainers.scores.results import CompletionReward, NoRewardError
 from judgegym_trainers.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
-from judgegym_trainers.single_turn import EnvironmentRow, EnvironmentSource, OpenedEnvironment, opened
+from judgegym_trainers.single_turn import (
+    EnvironmentRow,
+    EnvironmentSource,
+    OpenedEnvironment,
+    opened,
+)
 
 with needs("verifiers"):
     import verifiers.v1 as vf
@@ -52,12 +68,21 @@ REWARD = "judgegym"
 GROUP_REWARD = "group"
 _FEWEST = 2
 _UNSET = ""
-_OF_CLIENT = {"model": "judge_model_name", "base_url": "judge_base_url", "api_key_var": "judge_api_key_env"}
+_OF_CLIENT = {
+    "model": "judge_model_name",
+    "base_url": "judge_base_url",
+    "api_key_var": "judge_api_key_env",
+}
 """verifiers' names of what a judge in this process calls by its own."""
 
 
 def record(
-    rewarded: CompletionReward, trace: vf.Trace, name: str, request: Mapping[str, Any], *, prefix: str = ""
+    rewarded: CompletionReward,
+    trace: vf.Trace,
+    name: str,
+    request: Mapping[str, Any],
+    *,
+    prefix: str = "",
 ) -> None:
     """Record on a trace what a judge said of it.
 
@@ -125,7 +150,10 @@ class ScoresConfig(vf.BaseConfig):
         refuse_secrets(self.settings, "settings")
         refuse_secrets({"url": self.url, "base_url": getattr(self, "base_url", "")})
         if self.url and (self.settings or self.offline):
-            raise ValueError(f"{'settings' if self.settings else 'offline'}: only without url; the server has its own")
+            raise ValueError(
+                f"{'settings' if self.settings else 'offline'}: only without url; the server has "
+                "its own"
+            )
         if not self.url and (self.mount or self.token_env):
             raise ValueError(f"{'mount' if self.mount else 'token_env'}: only with url")
         return self
@@ -157,7 +185,11 @@ class ScoresConfig(vf.BaseConfig):
         names = {cell: getattr(self, f"{cell}_field") for cell in FIELDS}
         for cell, name in names.items():
             setting = f"{cell}_field"
-            if name and name != type(self).model_fields[setting].default and not hasattr(task, name):
+            if (
+                name
+                and name != type(self).model_fields[setting].default
+                and not hasattr(task, name)
+            ):
                 raise SettingsError(f"{setting}: the task has no field {name!r}")
         found = fields_in({cell: getattr(task, name, None) for cell, name in names.items() if name})
         if self.rubric:
@@ -171,7 +203,9 @@ class ScoresConfig(vf.BaseConfig):
         first = next((place for place, node in enumerate(nodes) if node.sampled), None)
         if first is None:
             return str(trace.last_reply)
-        return conversation_json([node.message.model_dump(exclude_none=True) for node in nodes[first:]])
+        return conversation_json(
+            [node.message.model_dump(exclude_none=True) for node in nodes[first:]]
+        )
 
     def tools(self, trace: vf.Trace) -> dict[str, JSON]:
         """The tools that the policy was offered, where its calls of them are judged.
@@ -220,7 +254,9 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         fields, response = {**config.fields(task), **config.tools(trace)}, config.response(trace)
         ids = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         verdict: CompletionReward
-        (verdict,) = await self._source().shared().score_each([CompletionRow({**fields, **ids}, response)])
+        (verdict,) = (
+            await self._source().shared().score_each([CompletionRow({**fields, **ids}, response)])
+        )
         record(verdict, trace, name, {**fields, "response": response}, prefix=f"{name}/")
         if verdict.reward is None:
             raise verdict.error()
@@ -230,17 +266,22 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         """What scores; shared by all traces of the process.
 
         Raises:
-            SettingsError: the judge in this process is of another kind, or compares, and nothing gathers the traces of
-                a task.
+            SettingsError: the judge in this process is of another kind, or compares, and nothing
+                gathers the traces of a task.
         """
         config = self.config
-        of_client = {ours: value for name, ours in _OF_CLIENT.items() if (value := getattr(config, name))}
+        of_client = {
+            ours: value for name, ours in _OF_CLIENT.items() if (value := getattr(config, name))
+        }
         source: JudgeSource = config.source({"judge": self.KIND, **of_client, **config.settings})
         if source.judge is not None and source.judge["judge"] != self.KIND:
-            raise SettingsError(f"settings.judge: expected {self.KIND} or nothing, found {source.judge['judge']}")
+            raise SettingsError(
+                f"settings.judge: expected {self.KIND} or nothing, found {source.judge['judge']}"
+            )
         if source.compares and not source.judge.get("group_size"):
             raise SettingsError(
-                f"the judge {self.KIND} compares completions: use the environment judgegym-group, or set group_size to "
+                f"the judge {self.KIND} compares completions: use the environment judgegym-group, "
+                "or set group_size to "
                 "the number of rollouts of a task"
             )
         return source
@@ -248,7 +289,11 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
 
 def judge_of(kind: str) -> type[ScoreJudge]:
     """The plugin's class for a kind of judge."""
-    return type(f"{kind.title().replace('_', '')}Judge", (ScoreJudge,), {"KIND": kind, "__module__": __name__})
+    return type(
+        f"{kind.title().replace('_', '')}Judge",
+        (ScoreJudge,),
+        {"KIND": kind, "__module__": __name__},
+    )
 
 
 class EnvironmentTaskConfig(vf.TaskConfig):
@@ -277,7 +322,11 @@ class EnvironmentTaskConfig(vf.TaskConfig):
             SettingsError: a setting has no counterpart in JSON.
         """
         return EnvironmentSource.of(
-            environment, self.settings, config=self.config or None, offline=self.offline, split=self.split
+            environment,
+            self.settings,
+            config=self.config or None,
+            offline=self.offline,
+            split=self.split,
         )
 
 
@@ -353,7 +402,9 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
                 raise SettingsError("task.environment: only with the taskset judgegym-environment")
             return self.ENVIRONMENT
         if not given:
-            raise SettingsError("task.environment: expected path/to/file.py:Class or package.module:Class")
+            raise SettingsError(
+                "task.environment: expected path/to/file.py:Class or package.module:Class"
+            )
         path, colon, name = given.partition(":")
         return f"{Path(path).resolve()}{colon}{name}" if path.endswith(".py") else str(given)
 
@@ -420,7 +471,8 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         self._has_judge = bool(config.judge.url or config.judge.settings or config.judge.offline)
         if not self._has_judge and not issubclass(type(self.taskset).task_type(), EnvironmentTask):
             raise SettingsError(
-                "env.judge: expected url (of a reward server) or settings (of a judge in this process), since the "
+                "env.judge: expected url (of a reward server) or settings (of a judge in this "
+                "process), since the "
                 f"taskset {config.taskset.id} has no judge of groups"
             )
 
@@ -436,7 +488,12 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         traces = [trace for trace in episode.traces if trace.ok]
         if len(traces) < _FEWEST:
             for trace in traces:
-                _fail(trace, NoRewardError(f"no group: {len(traces)} of {len(episode.traces)} attempts ended well"))
+                _fail(
+                    trace,
+                    NoRewardError(
+                        f"no group: {len(traces)} of {len(episode.traces)} attempts ended well"
+                    ),
+                )
             return
         for trace, verdict in zip(traces, await self._judged(task, traces), strict=True):
             if verdict.reward is None:
@@ -444,7 +501,9 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             else:
                 trace.record_reward(GROUP_REWARD, verdict.reward, self.config.weight)
 
-    async def run_episode(self, task: vf.Task, ctx: Any, **watchers: Callable[..., None] | None) -> vf.Episode:
+    async def run_episode(
+        self, task: vf.Task, ctx: Any, **watchers: Callable[..., None] | None
+    ) -> vf.Episode:
         """One episode; with `keep_scored` a failed attempt does not make it fail."""
         episode = await super().run_episode(task, ctx, **watchers)
         if self.config.keep_scored and not episode.errors:
@@ -461,7 +520,9 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
         judge, first = self.config.judge, next(iter(traces))
         fields = {**judge.fields(task.data), **judge.tools(first)}
         rows = [CompletionRow(fields, judge.response(trace)) for trace in traces]
-        (verdicts,) = await judge.source({"judge": "listwise", **judge.settings}).shared().score([rows])
+        (verdicts,) = (
+            await judge.source({"judge": "listwise", **judge.settings}).shared().score([rows])
+        )
         for trace, verdict, row in zip(traces, verdicts, rows, strict=True):
             record(verdict, trace, GROUP_REWARD, {**fields, "response": row.response})
         return verdicts

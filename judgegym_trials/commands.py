@@ -8,6 +8,10 @@ from judgegym.cli import Command
 _GROUP = "judges on trial"
 
 AUDIT = Command("check a judge on labelled rows", "judgegym_trials.audit.command", "DATA", _GROUP)
-ATTACK = Command("which texts a judge pays for", "judgegym_trials.attacks.command", "DATA --out DIR …", _GROUP)
+ATTACK = Command(
+    "which texts a judge pays for", "judgegym_trials.attacks.command", "DATA --out DIR …", _GROUP
+)
 LABEL = Command("label rows of a run by hand", "judgegym_trials.labelling.command", "RUN", _GROUP)
-REPLAY = Command("juries and cascades of finished runs", "judgegym_trials.replay.command", "RUN RUN …", _GROUP)
+REPLAY = Command(
+    "juries and cascades of finished runs", "judgegym_trials.replay.command", "RUN RUN …", _GROUP
+)

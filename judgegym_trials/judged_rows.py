@@ -1,11 +1,11 @@
 """Judge rows that a command has derived from a data set, by the machinery of `judgegym score`.
 
-The rows are written to a file of the command's folder and judged as `judgegym score` judges them: with its run
-directory, ledger, `--resume`, `--plan`, budgets, `--offline` and messages. Judgments are read back by the ids of the
-rows.
+The rows are written to a file of the command's folder and judged as `judgegym score` judges them:
+with its run directory, ledger, `--resume`, `--plan`, budgets, `--offline` and messages. Judgments
+are read back by the ids of the rows.
 
-Guarantees: identical rows share one judgment; a row with another `repeat` is judged by new calls; the plan of the rows
-is that of `judgegym score --plan`.
+Guarantees: identical rows share one judgment; a row with another `repeat` is judged by new calls;
+the plan of the rows is that of `judgegym score --plan`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ from judgegym.reports.results.run import is_run_directory
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
 """The file of derived rows, and the scored file beside which their run directory is (`judged.run`)."""
-_TASK = {f"{name}_column": name for name in ("prompt", *TASK_FIELDS, "repeat")} | {"response_column": "responses"}
+_TASK = {f"{name}_column": name for name in ("prompt", *TASK_FIELDS, "repeat")} | {
+    "response_column": "responses"
+}
 
 
 class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
@@ -85,7 +87,13 @@ class JudgedRows:
 
 
 def load_command_settings(
-    settings: type[SettingsT], words: Sequence[str], prog: str, *, about: str, group: str, most_used: Sequence[str]
+    settings: type[SettingsT],
+    words: Sequence[str],
+    prog: str,
+    *,
+    about: str,
+    group: str,
+    most_used: Sequence[str],
 ) -> LoadedSettings[SettingsT] | None:
     """Load the settings of a command that judges rows into a folder; `None` if it was asked for help alone.
 
@@ -102,8 +110,18 @@ def load_command_settings(
     """
     groups = {"data": "data", group: group, "judge": "judge (the model that scores)", "run": "run"}
     usage = f"{prog} DATA --judge KIND --out FOLDER"
-    page = partial(help_page, settings, words=words, usage=usage, about=about, groups=groups, most_used=most_used)
-    return settings_to_run(words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas))
+    page = partial(
+        help_page,
+        settings,
+        words=words,
+        usage=usage,
+        about=about,
+        groups=groups,
+        most_used=most_used,
+    )
+    return settings_to_run(
+        words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas)
+    )
 
 
 async def prompts_of(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
@@ -125,7 +143,8 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 
     Args:
         settings: where the rows are, and who judges them.
-        with_responses: the rows have responses; without, tasks have their prompts and what is for the judge alone.
+        with_responses: the rows have responses; without, tasks have their prompts and what is for
+            the judge alone.
 
     Raises:
         DataError: the data cannot be loaded, or a row cannot be judged and `on_bad_row` is `fail`.
@@ -135,7 +154,9 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
         found = read_input(scored, settings.data or "")
         count = len(found.rows) if settings.limit is None else min(settings.limit, len(found.rows))
         check = open_dry_judge(scored).check
-        tasks = ScoreTasks(found.rows, scored, check, range(count), sampled=None if with_responses else 1)
+        tasks = ScoreTasks(
+            found.rows, scored, check, range(count), sampled=None if with_responses else 1
+        )
         if settings.on_bad_row == "fail" or len(tasks.bad) == count:
             tasks.require_all(f"\n{SKIP_HINT}")
     return tasks
@@ -146,7 +167,9 @@ def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
     values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
     settings_type = ScoreSettings.for_values(values)
     shared = {name: value for name, value in values.items() if name in settings_type.model_fields}
-    return settings_type.model_construct({*settings.model_fields_set, *changed} & {*shared}, **shared)
+    return settings_type.model_construct(
+        {*settings.model_fields_set, *changed} & {*shared}, **shared
+    )
 
 
 def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: str) -> Path | None:
@@ -159,7 +182,8 @@ def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: s
         data: what it reads, for messages.
 
     Raises:
-        SettingsError: the data or the folder is not given, or the folder is a file or a run directory.
+        SettingsError: the data or the folder is not given, or the folder is a file or a run
+            directory.
     """
     if settings.data is None:
         raise SettingsError(f"expected {data}: judgegym {command} DATA --judge KIND --out FOLDER")
@@ -169,7 +193,9 @@ def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: s
     if folder is not None and folder.exists() and not folder.is_dir():
         raise SettingsError(f"--out: {folder} is a file; expected a folder")
     if folder is not None and is_run_directory(folder):
-        raise SettingsError(f"--out: {folder} is the run directory of another command; expected another folder")
+        raise SettingsError(
+            f"--out: {folder} is the run directory of another command; expected another folder"
+        )
     return folder
 
 
@@ -184,12 +210,16 @@ def check_folder(folder: Path, *, resume: bool) -> None:
 
 
 async def plan_rows(
-    loaded: LoadedSettings[SettingsT], rows: DerivedRows, folder: Path | None, dry: DryRun | None = None
+    loaded: LoadedSettings[SettingsT],
+    rows: DerivedRows,
+    folder: Path | None,
+    dry: DryRun | None = None,
 ) -> Plan:
     """Plan the calls that judge the rows; no endpoint is called, and nothing is written.
 
     Args:
-        loaded: the settings, and where each was given; with `resume`, what the run in the folder has is taken off.
+        loaded: the settings, and where each was given; with `resume`, what the run in the folder
+            has is taken off.
         rows: the rows.
         folder: of the command; `None` for a new run.
         dry: of several such plans together; by default the plan has its own.
@@ -199,7 +229,9 @@ async def plan_rows(
         path.write_bytes(_lines(rows))
         settings, out = loaded.settings, path.with_name(JUDGED)
         scored = LoadedSettings(_of_derived(settings, path, out), loaded.origins)
-        earlier = None if folder is None or not settings.resume else run_directory_of(folder / JUDGED)
+        earlier = (
+            None if folder is None or not settings.resume else run_directory_of(folder / JUDGED)
+        )
         return await plan_of(scored, str(path), out, run=earlier, dry=dry)
 
 
@@ -223,8 +255,10 @@ async def judge_rows(
         The judgments.
 
     Raises:
-        UserError: the judge's settings are wrong, the run cannot be resumed, or the disk stays full.
-        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept, and how to go on.
+        UserError: the judge's settings are wrong, the run cannot be resumed, or the disk stays
+            full.
+        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept,
+            and how to go on.
     """
     check_folder(folder, resume=loaded.settings.resume)
     path, out = folder / ROWS, folder / JUDGED
@@ -232,31 +266,48 @@ async def judge_rows(
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         await asyncio.to_thread(write_atomic, path, _lines(rows))
     except OSError as error:
-        raise SettingsError(f"--out: {error.filename or path} cannot be written: {error.strerror}") from error
+        raise SettingsError(
+            f"--out: {error.filename or path} cannot be written: {error.strerror}"
+        ) from error
     settings = _of_derived(loaded.settings, path, out)
     own = LoadedSettings(settings, loaded.origins)
     result = await judge_data(command[1], own, str(path), out, command, budget or settings.budget())
     samples, again = _samples(rows, result.path), resume_command(settings, command)
-    return JudgedRows(samples, result.path, result.metrics, settings.judged_by, result.problem, again)
+    return JudgedRows(
+        samples, result.path, result.metrics, settings.judged_by, result.problem, again
+    )
 
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     """The settings that judge a file of derived rows."""
     unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
-    return score_settings(settings, data=str(data), out=out, on_bad_row="fail", split="train", **unset, **_TASK)
+    return score_settings(
+        settings, data=str(data), out=out, on_bad_row="fail", split="train", **unset, **_TASK
+    )
 
 
 def _lines(rows: DerivedRows) -> bytes:
-    return b"".join(wire.dumps({"uid": uid, **_columns(task)}) + b"\n" for uid, task in rows.items())
+    return b"".join(
+        wire.dumps({"uid": uid, **_columns(task)}) + b"\n" for uid, task in rows.items()
+    )
 
 
 def _columns(task: JudgeTask) -> dict[str, JSON]:
     rubric: JSON = task.rubric
     if task.levels:
-        rubric = {"criteria": task.rubric or "", **{f"score{level}_description": text for level, text in task.levels}}
+        rubric = {
+            "criteria": task.rubric or "",
+            **{f"score{level}_description": text for level, text in task.levels},
+        }
     lists = {"aspects": task.aspects, "criteria": task.criteria}
-    dumped = {name: None if of is None else [one.model_dump(mode="json") for one in of] for name, of in lists.items()}
-    others = {name: getattr(task, name) for name in ("prompt", "reference", "baseline", "context", "repeat")}
+    dumped = {
+        name: None if of is None else [one.model_dump(mode="json") for one in of]
+        for name, of in lists.items()
+    }
+    others = {
+        name: getattr(task, name)
+        for name in ("prompt", "reference", "baseline", "context", "repeat")
+    }
     return {"responses": list(task.responses), "rubric": rubric, **others, **dumped}
 
 
@@ -267,4 +318,6 @@ def _samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail
         for _, sample in read_lines(run / name, lambda line: reader.read(line.data)):
             row, place = response_of(sample.uid)
             found[row][place or 0] = sample
-    return {uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)}
+    return {
+        uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)
+    }

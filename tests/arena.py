@@ -13,7 +13,10 @@ from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 CATEGORIES = ("Coding", "Precise IF", "math")
 _ROW = re.compile(r"\brow-\d+\b")
-_A = re.compile(r"<\|The Start of Assistant A's Answer[^|]*\|>\n(.*?)\n<\|The End of Assistant A's Answer", re.DOTALL)
+_A = re.compile(
+    r"<\|The Start of Assistant A's Answer[^|]*\|>\n(.*?)\n<\|The End of Assistant A's Answer",
+    re.DOTALL,
+)
 
 Verdict = Callable[[str, bool], "Reply | str"]
 """What a judge answers to one game, from the row's id and whether the model is shown as A."""
@@ -21,7 +24,9 @@ Verdict = Callable[[str, bool], "Reply | str"]
 
 def uid_of(request: Json) -> str:
     """Which row a request is about."""
-    found = _ROW.search(request["messages"][-1]["content"] if len(request["messages"]) < 3 else _game(request))
+    found = _ROW.search(
+        request["messages"][-1]["content"] if len(request["messages"]) < 3 else _game(request)
+    )
     assert found is not None
     return found.group()
 
@@ -94,10 +99,17 @@ class Arena:
         """Use `count` rows, with categories in turn."""
         uids = [f"row-{number}" for number in range(count)]
         prompts = [
-            {"uid": uid, "prompt": f"Question of {uid}: why?", "category": CATEGORIES[i % 3], "cluster": "c"}
+            {
+                "uid": uid,
+                "prompt": f"Question of {uid}: why?",
+                "category": CATEGORIES[i % 3],
+                "cluster": "c",
+            }
             for i, uid in enumerate(uids)
         ]
-        answers = [{"uid": uid, "model": "base", "answer": f"BASELINE answer to {uid}"} for uid in uids]
+        answers = [
+            {"uid": uid, "model": "base", "answer": f"BASELINE answer to {uid}"} for uid in uids
+        ]
         self.flags = [
             f"--env.train_prompt_dataset={write_lines(self.path / 'prompts.jsonl', prompts)}",
             f"--env.train_baseline_dataset={write_lines(self.path / 'baseline.jsonl', answers)}",
@@ -132,7 +144,11 @@ class Arena:
     ) -> Run:
         """Evaluate in this process against two endpoints of its own; `judge_script` instead of `verdict` sees all."""
         with ExitStack() as stack:
-            judging = stack.enter_context(serving(judge(verdict) if judge_script is None else judge_script))
+            judging = stack.enter_context(
+                serving(judge(verdict) if judge_script is None else judge_script)
+            )
             answers = stack.enter_context(serving(policy))
-            ended = in_process(*self.argv(judging.base_url, answers.base_url, *flags, run=run), env=env)
+            ended = in_process(
+                *self.argv(judging.base_url, answers.base_url, *flags, run=run), env=env
+            )
         return Run(ended, self.files(run), judging, answers)

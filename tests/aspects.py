@@ -21,7 +21,9 @@ from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 ASPECTS = tuple(SUPPORTED_ASPECTS)
 NAMES = {aspect.definition: name for name, aspect in SUPPORTED_ASPECTS.items()}
 _END = re.compile(r"\n\[End of Submission(?: [0-9a-f]{12})?\]$", re.MULTILINE)
-_SECTION = re.compile(r"^\[(Input|Context|Reference|Submission|Criteria)(?: [0-9a-f]{12})?\]\n", re.MULTILINE)
+_SECTION = re.compile(
+    r"^\[(Input|Context|Reference|Submission|Criteria)(?: [0-9a-f]{12})?\]\n", re.MULTILINE
+)
 
 critique = partial(evaluate, AspectCritiqueEnv)
 """Evaluate aspect critique."""
@@ -33,7 +35,9 @@ Yes = Callable[[str, str], "bool | str | Reply"]
 def shown(request: Json) -> dict[str, str]:
     """The sections that a judge is shown, by their names."""
     _, *parts = _SECTION.split(_END.sub("", request["messages"][-1]["content"]))
-    return {name: text.removesuffix("\n\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        name: text.removesuffix("\n\n") for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def asked(request: Json) -> tuple[str, str]:
@@ -77,7 +81,12 @@ def votes_on(endpoint: ScriptedEndpoint) -> Counter[tuple[str, str]]:
 
 def answered(number: int, **values: Any) -> Row:
     """A row with an answer of its own."""
-    return {"id": f"r{number}", "question": f"Question {number}?", "answer": f"Answer {number}.", **values}
+    return {
+        "id": f"r{number}",
+        "question": f"Question {number}?",
+        "answer": f"Answer {number}.",
+        **values,
+    }
 
 
 def gold_row(number: int, **verdicts: int) -> Row:
@@ -109,4 +118,6 @@ def aspect_prompt(
     """What a judge is shown of these texts."""
     settings = AspectJudgeSettings(judge_prompt_layout=layout, judge_system_prompt=system_prompt)
     task = JudgeTask(question or "", (submission,), reference, context=context)
-    return prompt.aspect_prompt(task, Aspect(name="own", definition=definition), settings, system=system)
+    return prompt.aspect_prompt(
+        task, Aspect(name="own", definition=definition), settings, system=system
+    )

@@ -1,7 +1,7 @@
 """An endpoint that speaks live completions, OpenAI's files and batches, and Anthropic's message batches.
 
-A batch is over after it was looked at `looks` times. Its answers are those of the script, as live. A `fault` may change
-the lines of its results, and its state.
+A batch is over after it was looked at `looks` times. Its answers are those of the script, as live.
+A `fault` may change the lines of its results, and its state.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ Fault = Callable[[SentBatch, list[Line]], "list[Line]"]
 
 def as_chat(body: Json) -> Json:
     """A request of either form with plain texts as contents, as scripts read it."""
-    parts = [*([{"role": "system", "content": body["system"]}] if "system" in body else []), *body["messages"]]
+    parts = [
+        *([{"role": "system", "content": body["system"]}] if "system" in body else []),
+        *body["messages"],
+    ]
     messages = [
         {**each, "content": "".join(block["text"] for block in each["content"])}
         if isinstance(each["content"], list)
@@ -62,7 +65,10 @@ def message_of(body: Json) -> Json:
         "model": "judge",
         "content": [{"type": "text", "text": text}],
         "stop_reason": "end_turn",
-        "usage": {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]},
+        "usage": {
+            "input_tokens": usage["prompt_tokens"],
+            "output_tokens": usage["completion_tokens"],
+        },
     }
 
 
@@ -77,7 +83,9 @@ class BatchEndpoint(ScriptedEndpoint):
         before: is called with method and path of each request of a batch API, and may answer it.
     """
 
-    def __init__(self, script: Script | Reply | str = "fine", *, looks: int = 1, fault: Fault | None = None) -> None:
+    def __init__(
+        self, script: Script | Reply | str = "fine", *, looks: int = 1, fault: Fault | None = None
+    ) -> None:
         super().__init__(script)
         self.batches: list[SentBatch] = []
         self.files: dict[str, bytes] = {}
@@ -91,7 +99,11 @@ class BatchEndpoint(ScriptedEndpoint):
     @property
     def asked(self) -> Counter[str]:
         """How often each request arrived in a batch that was not refused."""
-        return Counter(json.dumps(body, sort_keys=True) for batch in self.batches for body in batch.requests.values())
+        return Counter(
+            json.dumps(body, sort_keys=True)
+            for batch in self.batches
+            for body in batch.requests.values()
+        )
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path, method = request.path.removeprefix("/v1"), request.method
@@ -105,7 +117,9 @@ class BatchEndpoint(ScriptedEndpoint):
         late = self.after(method, path)
         return answer if late is None else late
 
-    async def _batch_api(self, request: web.Request, method: str, path: str, raw: bytes) -> web.Response:
+    async def _batch_api(
+        self, request: web.Request, method: str, path: str, raw: bytes
+    ) -> web.Response:
         if (method, path) == ("POST", "/files"):
             parts = re.search(rb"\r\n\r\n(\{.*)\r\n--", raw, re.DOTALL)
             assert parts is not None and b'name="purpose"\r\n\r\nbatch' in raw
@@ -116,19 +130,30 @@ class BatchEndpoint(ScriptedEndpoint):
             body = json.loads(raw)
             lines = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
             assert all(line["url"] == body["endpoint"] == "/v1/chat/completions" for line in lines)
-            return self._created({line["custom_id"]: line["body"] for line in lines}, len(lines), body["metadata"])
+            return self._created(
+                {line["custom_id"]: line["body"] for line in lines}, len(lines), body["metadata"]
+            )
         if (method, path) == ("POST", "/messages/batches"):
             assert request.headers["anthropic-version"]
             requests = json.loads(raw)["requests"]
-            return self._created({each["custom_id"]: each["params"] for each in requests}, len(requests), {})
+            return self._created(
+                {each["custom_id"]: each["params"] for each in requests}, len(requests), {}
+            )
         kind = "/messages/batches" if path.startswith("/messages") else "/batches"
         if method == "GET" and path == kind:
             listed = [self._shown(batch, kind) for batch in reversed(self.batches)]
             return web.json_response({"data": listed, "has_more": False})
         if path.startswith("/files/"):
             name = path.split("/")[2]
-            return web.Response(body=self.files[name]) if name in self.files else web.json_response({}, status=404)
-        found = next((batch for batch in self.batches if f"{path}/".startswith(f"{kind}/{batch.name}/")), None)
+            return (
+                web.Response(body=self.files[name])
+                if name in self.files
+                else web.json_response({}, status=404)
+            )
+        found = next(
+            (batch for batch in self.batches if f"{path}/".startswith(f"{kind}/{batch.name}/")),
+            None,
+        )
         if found is None:
             return web.json_response({"error": {"message": "no such batch"}}, status=404)
         if path.endswith("/results"):
@@ -160,9 +185,16 @@ class BatchEndpoint(ScriptedEndpoint):
             content = completion(reply.text) if reply.body is None else reply.body
             if is_ours:
                 response = {"status_code": reply.status, "request_id": "r", "body": content}
-                lines.append({"id": "l", "custom_id": custom_id, "response": response, "error": None})
+                lines.append(
+                    {"id": "l", "custom_id": custom_id, "response": response, "error": None}
+                )
             elif reply.status == 200:
-                lines.append({"custom_id": custom_id, "result": {"type": "succeeded", "message": message_of(content)}})
+                lines.append(
+                    {
+                        "custom_id": custom_id,
+                        "result": {"type": "succeeded", "message": message_of(content)},
+                    }
+                )
             else:
                 kinds = {400: "invalid_request_error", 429: "rate_limit_error"}
                 said = (reply.body or {}).get("error", {}).get("message", "no")
@@ -179,10 +211,22 @@ class BatchEndpoint(ScriptedEndpoint):
         total, is_over = len(batch.requests), batch.name in self._results
         if kind == "/batches":
             counts = {"total": total, "completed": total if is_over else 0, "failed": 0}
-            files = {"output_file_id": f"out-{batch.name}" if is_over else None, "error_file_id": None}
-            state = {"id": batch.name, "status": batch.state, "metadata": batch.metadata, "request_counts": counts}
+            files = {
+                "output_file_id": f"out-{batch.name}" if is_over else None,
+                "error_file_id": None,
+            }
+            state = {
+                "id": batch.name,
+                "status": batch.state,
+                "metadata": batch.metadata,
+                "request_counts": counts,
+            }
             return {**state, **files, "errors": {"data": batch.errors}, "created_at": 9e9}
-        counts = {"processing": 0 if is_over else total, "succeeded": total if is_over else 0, "errored": 0}
+        counts = {
+            "processing": 0 if is_over else total,
+            "succeeded": total if is_over else 0,
+            "errored": 0,
+        }
         status = "ended" if is_over else "in_progress"
         state = {"id": batch.name, "processing_status": status, "request_counts": counts}
         return {**state, "created_at": "2099-01-01T00:00:00Z"}
@@ -200,7 +244,9 @@ def serving_folder(folder: Path, script: Callable[[Json, int], Reply | str]) -> 
                 if out.exists():
                     continue
                 lines = []
-                for number, line in enumerate(map(json.loads, path.read_text().splitlines()), start=1):
+                for number, line in enumerate(
+                    map(json.loads, path.read_text().splitlines()), start=1
+                ):
                     reply = script(line["body"], number)
                     body = completion(reply if isinstance(reply, str) else reply.text)
                     lines.append({"id": "v", "custom_id": line["custom_id"], "error": None})

@@ -1,7 +1,7 @@
 """An endpoint for policy and judge that bills by itself, and the settings of its prices.
 
-It counts the tokens of its answers up to the limit of each request, and of prompts up to one a byte. It bills what
-it has sent, also where the client never got it.
+It counts the tokens of its answers up to the limit of each request, and of prompts up to one a
+byte. It bills what it has sent, also where the client never got it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,13 @@ class Provider:
             return Reply(status=500)
         own = Random(hashlib.sha256(orjson.dumps(request)).digest())
         texts = answers(parse_request(orjson.dumps(request)))
-        prompt = own.randint(1, sum(len(message["content"].encode()) for message in request["messages"]))
+        prompt = own.randint(
+            1, sum(len(message["content"].encode()) for message in request["messages"])
+        )
         written = sum(own.randint(1, request["max_tokens"]) for _ in texts)
         self.usd += (INPUT * prompt + OUTPUT * written) / 1e6
         if self._faults and self._random.random() < 0.05:
             return Reply(drop=True)
-        return Reply(body=with_tokens(completion(*texts, prompt_tokens=prompt, completion_tokens=written)))
+        return Reply(
+            body=with_tokens(completion(*texts, prompt_tokens=prompt, completion_tokens=written))
+        )

@@ -1,7 +1,8 @@
 """Pages in a real headless Chromium: every error, dialog, request and refusal of the security policy is noted.
 
-A test module marks its tests with `needs_chromium`, takes the fixture `browser` (`tests/conftest.py`),
-and opens pages with `watched(browser, …)`. Such tests must not be `async`: Playwright's loop runs in their thread.
+A test module marks its tests with `needs_chromium`, takes the fixture `browser`
+(`tests/conftest.py`), and opens pages with `watched(browser, …)`. Such tests must not be `async`:
+Playwright's loop runs in their thread.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 REASON = (
-    "playwright (the extra `browser`) is not installed" if find_spec("playwright") is None else "there is no Chromium"
+    "playwright (the extra `browser`) is not installed"
+    if find_spec("playwright") is None
+    else "there is no Chromium"
 )
 MISSING = CHROMIUM is None or find_spec("playwright") is None
 REQUIRED = bool(os.environ.get("REQUIRE_BROWSER"))
@@ -114,12 +119,18 @@ def watched(
     seen = Watched(context.new_page())
     page = seen.page
     page.on(
-        "console", lambda message: seen.console.append(message.text) if message.type in ("error", "warning") else None
+        "console",
+        lambda message: (
+            seen.console.append(message.text) if message.type in ("error", "warning") else None
+        ),
     )
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
     page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
     page.on(
-        "request", lambda request: seen.requests.append(request.url) if not request.url.startswith("data:") else None
+        "request",
+        lambda request: (
+            seen.requests.append(request.url) if not request.url.startswith("data:") else None
+        ),
     )
     page.goto(target.as_uri() if isinstance(target, Path) else target)
     if not is_blank:

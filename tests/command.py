@@ -1,7 +1,7 @@
 """Runs the command line as a user does: as a process of its own, or in this process where that is not the point.
 
-In this process `judgegym.environments.command_line.main.main` starts an event loop, so such tests are not coroutines
-and the endpoints that they need live on a thread (`serving`).
+In this process `judgegym.environments.command_line.main.main` starts an event loop, so such tests
+are not coroutines and the endpoints that they need live on a thread (`serving`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class RunFiles:
     def metrics(self) -> dict[str, float]:
         """The metrics that are known, without their prefix."""
         found = self.report["results"]["all"]
-        return {name.removeprefix("eval/"): value for name, value in found.items() if value is not None}
+        return {
+            name.removeprefix("eval/"): value for name, value in found.items() if value is not None
+        }
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -99,7 +101,10 @@ class RunFiles:
     def texts(self) -> list[str]:
         """Everything that stands in the files, the compressed ones too."""
         files = [path for path in self.path.iterdir() if path.is_file()]
-        raw = [gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in files]
+        raw = [
+            gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            for path in files
+        ]
         return [data.decode() for data in raw]
 
     def without_run(self) -> list[bytes]:
@@ -130,7 +135,9 @@ def clean_environment() -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("JUDGEGYM_") and name not in _OURS and not name.lower().endswith("_proxy")
+        if not name.startswith("JUDGEGYM_")
+        and name not in _OURS
+        and not name.lower().endswith("_proxy")
     }
     return {**kept, "PYTHONPATH": str(ROOT)}
 
@@ -142,7 +149,9 @@ def of_command(words: Sequence[str], env: Mapping[str, str] | None) -> dict[str,
 
 
 def in_process(
-    *argv: str, env: Mapping[str, str] | None = None, env_type: type[JudgedEnv[Any, Any, Any]] = ArenaHardEnv
+    *argv: str,
+    env: Mapping[str, str] | None = None,
+    env_type: type[JudgedEnv[Any, Any, Any]] = ArenaHardEnv,
 ) -> Ended:
     """An environment's command line in this process; leaves the process's variables and its log as they were.
 
@@ -156,7 +165,12 @@ def called(command: Callable[[], int], variables: Mapping[str, str]) -> Ended:
     out, err = io.StringIO(), io.StringIO()
     before = dict(os.environ)
     request_fields.forget_all()  # as a process of its own
-    with _log_kept(), _forked_stand_ins(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        _log_kept(),
+        _forked_stand_ins(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         os.environ.clear()
         os.environ.update(variables)
         try:
@@ -190,7 +204,9 @@ def _forked_stand_ins() -> Iterator[None]:
         yield
 
 
-async def _forked(program: str, *words: str, cwd: Path, env: Mapping[str, str], stderr: IO[bytes], **_: Any) -> Any:
+async def _forked(
+    program: str, *words: str, cwd: Path, env: Mapping[str, str], stderr: IO[bytes], **_: Any
+) -> Any:
     assert program == sys.executable
     return _StandInProcess(Forked(words, cwd=cwd, env=env, kept=("out",), errors=stderr.fileno()))
 
@@ -216,10 +232,13 @@ class _StandInProcess:
 class Started:
     """A command in a process group of its own; whatever is left of the group is killed at the end of the block.
 
-    It is forked from a process that has done the imports, unless `fresh` asks for an interpreter that has done nothing.
+    It is forked from a process that has done the imports, unless `fresh` asks for an interpreter
+    that has done nothing.
     """
 
-    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None, fresh: bool = False) -> None:
+    def __init__(
+        self, *words: str, cwd: Path, env: Mapping[str, str] | None = None, fresh: bool = False
+    ) -> None:
         variables = of_command(words, env)
         self.process: Forked | subprocess.Popen[bytes]
         if fresh:
@@ -253,7 +272,9 @@ class Started:
         """Wait until something has happened, for as long as the command runs."""
 
         def over() -> bool:
-            assert self.process.poll() is None or happened(), f"ended before {what}: {self.ended().said}"
+            assert self.process.poll() is None or happened(), (
+                f"ended before {what}: {self.ended().said}"
+            )
             return happened()
 
         eventually(over, what)
@@ -295,7 +316,9 @@ def serving(script: Script | Reply | str | ScriptedEndpoint) -> Iterator[Scripte
         try:
             yield endpoint
         finally:
-            asyncio.run_coroutine_threadsafe(endpoint.__aexit__(None, None, None), loop).result(PATIENCE_S)
+            asyncio.run_coroutine_threadsafe(endpoint.__aexit__(None, None, None), loop).result(
+                PATIENCE_S
+            )
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_S)
@@ -304,5 +327,7 @@ def serving(script: Script | Reply | str | ScriptedEndpoint) -> Iterator[Scripte
 
 def write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """A JSONL file."""
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return path

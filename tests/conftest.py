@@ -1,7 +1,7 @@
 """Examples of Hypothesis have no time limit: no test asserts a time. Assertions of helpers explain themselves.
 
-Tests in this process do not wait for the disk: what they write need not outlive the machine. Asynchronous ones run on
-the loop of commands.
+Tests in this process do not wait for the disk: what they write need not outlive the machine.
+Asynchronous ones run on the loop of commands.
 """
 
 import asyncio
@@ -26,8 +26,12 @@ from tests.scripted import ScriptedEndpoint
 MODEL = "judge-model"
 pytest_plugins = ("tests.gate",)
 
-# What is ignored here, each child would ignore, too: SIGINT in the background of a script, SIGHUP under nohup.
-for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+# What is ignored here, each child would ignore, too: SIGINT in the background of a script, SIGHUP
+# under nohup.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 pytest.register_assert_rewrite("tests.conformance.lab")
@@ -112,7 +116,13 @@ async def connect() -> AsyncIterator[Callable[..., ChatClient]]:
     ) -> ChatClient:
         secret = None if key is None else SecretStr(key)
         urls = [target if isinstance(target, str) else target.base_url for target in targets]
-        settings = {"retry_delay_s": 0.0, "timeout_s": 30.0, "deadline_s": 60.0, "away_deadline_s": 0.3, **settings}
+        settings = {
+            "retry_delay_s": 0.0,
+            "timeout_s": 30.0,
+            "deadline_s": 60.0,
+            "away_deadline_s": 0.3,
+            **settings,
+        }
         endpoints = tuple(Endpoint(url, model, secret, api=api) for url in urls)
         chat = ChatSettings(endpoints=endpoints, **settings)
         clients.append(ChatClient(chat, cache=cache, session=session, budget=budget))

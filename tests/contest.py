@@ -17,7 +17,9 @@ from tests.arena import Arena, uid_of
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
-_SHOWN = re.compile(r"<\|The Start of Assistant ([AB])'s Answer[^|]*\|>\n(.*?)\n<\|The End of Assistant", re.DOTALL)
+_SHOWN = re.compile(
+    r"<\|The Start of Assistant ([AB])'s Answer[^|]*\|>\n(.*?)\n<\|The End of Assistant", re.DOTALL
+)
 _AUTHOR = re.compile(r"ANSWER of (\S+)|(BASELINE)")
 
 OUT_OF_ORDER = Reply(status=400, body={"error": {"message": "out of order"}})
@@ -41,7 +43,9 @@ def players(request: Json) -> tuple[str, str]:
 
 def answering(name: str, failing: Collection[str] = ()) -> Script:
     """A candidate's endpoint, which refuses what it is asked about some rows."""
-    return lambda request, _: OUT_OF_ORDER if uid_of(request) in failing else answer_of(name, uid_of(request))
+    return lambda request, _: (
+        OUT_OF_ORDER if uid_of(request) in failing else answer_of(name, uid_of(request))
+    )
 
 
 def judging(verdict: Verdict) -> Script:
@@ -53,7 +57,10 @@ def planted(strengths: Mapping[str, float], *, position: float = 0.0, ties: floa
     """A judge for whom who is first wins with the odds of the strengths (in natural logarithms) and the position."""
 
     def verdict(uid: str, first: str, second: str) -> str:
-        drawn = int.from_bytes(hashlib.sha256(f"{uid} {first} {second}".encode()).digest()[:8], "big") / 2**64
+        drawn = (
+            int.from_bytes(hashlib.sha256(f"{uid} {first} {second}".encode()).digest()[:8], "big")
+            / 2**64
+        )
         odds = strengths[first] - strengths[second] + position
         if drawn < ties:
             return "[[A=B]]"
@@ -64,7 +71,9 @@ def planted(strengths: Mapping[str, float], *, position: float = 0.0, ties: floa
 
 def better(*ranking: str) -> Verdict:
     """A judge for whom the earlier one always wins."""
-    return lambda uid, first, second: "[[A>B]]" if ranking.index(first) < ranking.index(second) else "[[B>A]]"
+    return lambda uid, first, second: (
+        "[[A>B]]" if ranking.index(first) < ranking.index(second) else "[[B>A]]"
+    )
 
 
 def answer_of(name: str, uid: str) -> str:
@@ -126,7 +135,10 @@ class Contest:
 
     def file(self, name: str, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A candidate with a file of answers, some of them given here."""
-        rows = [{"uid": uid, "answer": (answers or {}).get(uid, answer_of(name, uid))} for uid in self.uids]
+        rows = [
+            {"uid": uid, "answer": (answers or {}).get(uid, answer_of(name, uid))}
+            for uid in self.uids
+        ]
         return {"name": name, "answers": str(write_lines(self.path / f"{name}.jsonl", rows))}
 
     def compare(
@@ -141,7 +153,10 @@ class Contest:
         """Compare candidates in this process; a name is one with a file, or with an endpoint of `policies`."""
         with ExitStack() as stack:
             judge = stack.enter_context(serving(judging(verdict or (lambda *_: "[[A=B]]"))))
-            asked = {name: stack.enter_context(serving(script)) for name, script in (policies or {}).items()}
+            asked = {
+                name: stack.enter_context(serving(script))
+                for name, script in (policies or {}).items()
+            }
             listed = [
                 candidate
                 if isinstance(candidate, Mapping)
@@ -151,7 +166,13 @@ class Contest:
                 for candidate in candidates
             ]
             argv = self.arena.argv(judge.base_url, "http://127.0.0.1:9/v1", run=run)
-            ended = in_process(*argv, f"--env.candidates={json.dumps(listed)}", "--env.max_retries=0", *flags, env=env)
+            ended = in_process(
+                *argv,
+                f"--env.candidates={json.dumps(listed)}",
+                "--env.max_retries=0",
+                *flags,
+                env=env,
+            )
         return Compared(ended, self.arena.files(run), judge, asked)
 
 

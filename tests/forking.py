@@ -1,12 +1,13 @@
 """Python commands as processes of their own without the seconds of their imports: forked from one that has them done.
 
-Each process that runs tests has one fork server. A command that is forked has its own process group, pipes, working
-directory, environment and signals, and ends as the interpreter does. What it does not show is the interpreter's start
-(imports, `PYTHONPATH`, and variables that a library reads while it is imported), and how memory is freed at the end. A
-test of those starts a fresh interpreter.
+Each process that runs tests has one fork server. A command that is forked has its own process
+group, pipes, working directory, environment and signals, and ends as the interpreter does. What it
+does not show is the interpreter's start (imports, `PYTHONPATH`, and variables that a library reads
+while it is imported), and how memory is freed at the end. A test of those starts a fresh
+interpreter.
 
-The server forks a minder for each command; the minder forks the command, and passes on its id, its exit status and its
-seconds of CPU.
+The server forks a minder for each command; the minder forks the command, and passes on its id, its
+exit status and its seconds of CPU.
 """
 
 from __future__ import annotations
@@ -172,7 +173,9 @@ class Forked:
 
     def _read(self, deadline: float | None) -> None:
         """Read what there is of its output; wait for some."""
-        events = self._selector.select(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        events = self._selector.select(
+            None if deadline is None else max(0.0, deadline - time.monotonic())
+        )
         if not events:
             raise subprocess.TimeoutExpired("the forked command", 0.0)
         for key, _ in events:
@@ -278,7 +281,11 @@ def _run(command: Mapping[str, Any]) -> None:
     os.chdir(command["cwd"])
     os.environ.clear()
     os.environ.update(command["env"])
-    sys.path.extend(entry for entry in command["env"].get("PYTHONPATH", "").split(os.pathsep) if entry not in sys.path)
+    sys.path.extend(
+        entry
+        for entry in command["env"].get("PYTHONPATH", "").split(os.pathsep)
+        if entry not in sys.path
+    )
     first, *rest = command["words"]
     if first == "-m":
         module, *rest = rest

@@ -3,13 +3,15 @@
 `pytest` alone runs every test, as `make test-all` does. `pytest --gate` leaves out
 
 * the files and folders of `LEFT_OUT`, which it does not import,
-* tests that open a browser, and those marked `slow`: `slow("serve")` marks the cases whose ids contain that word,
-* of each function of `ROTATED`, all but `CASES` of its cases. The day decides which: each case has its turn. The header
-  names the day, and `--day` repeats its choice.
+* tests that open a browser, and those marked `slow`: `slow("serve")` marks the cases whose ids
+  contain that word,
+* of each function of `ROTATED`, all but `CASES` of its cases. The day decides which: each case has
+  its turn. The header names the day, and `--day` repeats its choice.
 
-Hypothesis then draws the same examples in each run. The summary at the end names the tests that took more CPU time than
-`budget.toml` plans for one: a report, which changes no exit status, because the seconds depend on the machine. What
-fixtures of a module or a session take is nobody's; what the first import of a module takes is the first test's.
+Hypothesis then draws the same examples in each run. The summary at the end names the tests that
+took more CPU time than `budget.toml` plans for one: a report, which changes no exit status, because
+the seconds depend on the machine. What fixtures of a module or a session take is nobody's; what the
+first import of a module takes is the first test's.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ else:
     import tomli as tomllib
 
 TESTS = Path(__file__).parent
-BUDGET: dict[str, Any] = tomllib.loads((TESTS / "house" / "budget.toml").read_text(encoding="utf-8"))
+BUDGET: dict[str, Any] = tomllib.loads(
+    (TESTS / "house" / "budget.toml").read_text(encoding="utf-8")
+)
 
 LEFT_OUT = {
     "benchmarks": "scripts that measure, each a run of its own",
@@ -62,12 +66,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gate")
     group.addoption("--gate", action="store_true", help="run the tests of `make test` alone")
     group.addoption(
-        "--day", metavar="YYYY-MM-DD", help="the gate's choice of cases of that day (default: today, in UTC)"
+        "--day",
+        metavar="YYYY-MM-DD",
+        help="the gate's choice of cases of that day (default: today, in UTC)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow(*words): cases whose ids contain a word, or all, are left out of the gate")
+    config.addinivalue_line(
+        "markers", "slow(*words): cases whose ids contain a word, or all, are left out of the gate"
+    )
     hypothesis_settings.register_profile("all", deadline=None)
     hypothesis_settings.register_profile("gate", deadline=None, derandomize=True, max_examples=30)
     hypothesis_settings.load_profile("gate" if config.option.gate else "all")
@@ -81,8 +89,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def whole_gate(config: pytest.Config) -> bool:
     """Whether all tests of the gate are collected, and no others."""
-    narrowed = config.option.keyword or config.option.markexpr or config.option.ignore or config.option.deselect
-    return bool(config.option.gate and config.args_source is config.ArgsSource.TESTPATHS and not narrowed)
+    narrowed = (
+        config.option.keyword
+        or config.option.markexpr
+        or config.option.ignore
+        or config.option.deselect
+    )
+    return bool(
+        config.option.gate and config.args_source is config.ArgsSource.TESTPATHS and not narrowed
+    )
 
 
 def cases_of_day(day: str, function: str, count: int) -> set[int]:
@@ -108,18 +123,26 @@ class _Gate:
         self._dear: list[tuple[float, str]] = []
 
     def pytest_report_header(self) -> str:
-        return f"gate: {CASES} cases of each function of {', '.join(ROTATED)}; --day {self._day} repeats the choice"
+        return (
+            f"gate: {CASES} cases of each function of {', '.join(ROTATED)}; --day {self._day} "
+            "repeats the choice"
+        )
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         inside = collection_path.is_relative_to(TESTS)
         return (inside and collection_path.relative_to(TESTS).as_posix() in LEFT_OUT) or None
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
         left_out = {item for item in items if _is_slow(item) or "browser" in _fixtures(item)}
         cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
-            if any(item.path.is_relative_to(TESTS / room) for room in ROTATED) and item not in left_out:
+            if (
+                any(item.path.is_relative_to(TESTS / room) for room in ROTATED)
+                and item not in left_out
+            ):
                 cases[item.nodeid.partition("[")[0]].append(item)
         for function, of_function in cases.items():
             chosen = cases_of_day(self._day, function, len(of_function))
@@ -137,7 +160,9 @@ class _Gate:
                 self._shared_s = shared + _cpu_s() - before
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Iterator[Any]:
         before = _cpu_s()
         try:
             return (yield)
@@ -159,14 +184,20 @@ class _Gate:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Also of other workers' tests."""
         for name, seconds in report.user_properties:
-            if name == _CPU_SECONDS and isinstance(seconds, float) and seconds > BUDGET["cpu_seconds_of_a_test"]:
+            if (
+                name == _CPU_SECONDS
+                and isinstance(seconds, float)
+                and seconds > BUDGET["cpu_seconds_of_a_test"]
+            ):
                 self._dear.append((seconds, report.nodeid))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._dear:
             limit = BUDGET["cpu_seconds_of_a_test"]
             terminalreporter.section("dear tests")
-            terminalreporter.line(f"{len(self._dear)} took more than {limit} s of CPU on this machine. {ADVICE}")
+            terminalreporter.line(
+                f"{len(self._dear)} took more than {limit} s of CPU on this machine. {ADVICE}"
+            )
             for seconds, test in sorted(self._dear, reverse=True)[:_SHOWN]:
                 terminalreporter.line(f"{seconds:.2f} s  {test}")
 
@@ -176,7 +207,10 @@ class _Gate:
 
 def _is_slow(item: pytest.Item) -> bool:
     _, _, case = item.nodeid.partition("[")
-    return any(not mark.args or any(word in case for word in mark.args) for mark in item.iter_markers("slow"))
+    return any(
+        not mark.args or any(word in case for word in mark.args)
+        for mark in item.iter_markers("slow")
+    )
 
 
 def _fixtures(item: pytest.Item) -> Collection[str]:

@@ -55,7 +55,9 @@ class Judged:
     @property
     def left_out(self) -> dict[str, str]:
         """Why metrics have no value, by their names without the prefix."""
-        return {name.removeprefix("eval/"): reason for name, reason in self.general["left_out"].items()}
+        return {
+            name.removeprefix("eval/"): reason for name, reason in self.general["left_out"].items()
+        }
 
     def scores(self, name: str = "score") -> dict[str, Any]:
         """A field of each finished row, by its id."""
@@ -89,7 +91,9 @@ def evaluate(
     if rows is None:
         data = ["--offline"]
     else:
-        data = [f"--env.eval_dataset={rows if isinstance(rows, Path) else write_lines(path / f'{run}.jsonl', rows)}"]
+        data = [
+            f"--env.eval_dataset={rows if isinstance(rows, Path) else write_lines(path / f'{run}.jsonl', rows)}"
+        ]
     with ExitStack() as stack:
         if judge is not None:
             judging = stack.enter_context(serving(judge))
@@ -98,7 +102,9 @@ def evaluate(
             answering = stack.enter_context(serving(policy))
             data += [f"--openai.base_url={answering.base_url}", "--openai.model_name=the-policy"]
         into = f"--env.data_dir_to_save_evals={path / run}"
-        ended = in_process("evaluate", *data, into, "--env.retry_delay=0", *flags, env=env, env_type=env_type)
+        ended = in_process(
+            "evaluate", *data, into, "--env.retry_delay=0", *flags, env=env, env_type=env_type
+        )
     return Judged(ended, RunFiles(path / run), judging, answering)
 
 

@@ -22,19 +22,30 @@ class Shown(NamedTuple):
 def shown_answers(request: Json) -> list[Shown]:
     """The answers of the prompt with which a request begins, in their order.
 
-    Read as a trusting judge does: whatever looks like a marker is one, if it has the tag that the prompt begins with.
+    Read as a trusting judge does: whatever looks like a marker is one, if it has the tag that the
+        prompt begins with.
     """
-    content = next(message["content"] for message in request["messages"] if message["role"] == "user")
+    content = next(
+        message["content"] for message in request["messages"] if message["role"] == "user"
+    )
     tag = f" {found[1]}" if (found := _TAG.match(content)) else ""
     answers = rf"^\[Start of answer ([a-z]+){tag}\]\n(.*?)\n\[End of answer [a-z]+{tag}\]$"
-    return [Shown(match[1], match[2]) for match in re.finditer(answers, content, re.MULTILINE | re.DOTALL)]
+    return [
+        Shown(match[1], match[2])
+        for match in re.finditer(answers, content, re.MULTILINE | re.DOTALL)
+    ]
 
 
 def verdict(scores: Mapping[str, float] | Sequence[tuple[str, object]], **more: object) -> str:
     """The judge's JSON object with a score for each id."""
     pairs = scores.items() if isinstance(scores, Mapping) else scores
     return json.dumps(
-        {"scores": [{"id": name, "explanation": f"So is {name}.", "score": s, **more} for name, s in pairs]}
+        {
+            "scores": [
+                {"id": name, "explanation": f"So is {name}.", "score": s, **more}
+                for name, s in pairs
+            ]
+        }
     )
 
 

@@ -1,8 +1,10 @@
 """A stand-in for Anthropic's Messages API: a real HTTP server whose texts an endpoint in OpenAI's form gives.
 
-What arrives is validated by the request types of the `anthropic` package, what is sent by its response models; neither
-may have a field that they do not know. Its prefix cache is that of the documentation: it keeps what a request marks
-with `cache_control` from the moment that its response begins, and counts four characters as a token.
+What arrives is validated by the request types of the `anthropic` package, what is sent by its
+response models; neither
+may have a field that they do not know. Its prefix cache is that of the documentation: it keeps what
+a request marks with `cache_control` from the moment that its response begins, and counts four
+characters as a token.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from anthropic.types import Message
-from anthropic.types.message_create_params import MessageCreateParamsBase, MessageCreateParamsNonStreaming
+from anthropic.types.message_create_params import (
+    MessageCreateParamsBase,
+    MessageCreateParamsNonStreaming,
+)
 from pydantic import TypeAdapter
 
 from tests.scripted import Json
@@ -26,7 +31,12 @@ _FIELDS = {*MessageCreateParamsBase.__annotations__, "stream"}
 _OLDER = {"temperature", "top_p", "top_k"}
 """Fields that models before 2026 take, and that the types have no more."""
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
-_ERRORS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
+_ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
 
 
 def check_request(body: Json) -> None:
@@ -38,10 +48,18 @@ def check_request(body: Json) -> None:
             assert block["type"] == "text" and block["text"].strip(), block
 
 
-def message(*blocks: Json, stop_reason: str | None = "end_turn", model: str = "claude-of-test", **usage: int) -> Json:
+def message(
+    *blocks: Json, stop_reason: str | None = "end_turn", model: str = "claude-of-test", **usage: int
+) -> Json:
     """A message with these blocks, as the models of the `anthropic` package have it."""
     counts = {"input_tokens": 10, "output_tokens": 5, **usage}
-    body: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": list(blocks)}
+    body: Json = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": list(blocks),
+    }
     return {**body, "stop_reason": stop_reason, "stop_sequence": None, "usage": counts}
 
 
@@ -81,7 +99,10 @@ class MessagesEndpoint:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._runner.cleanup()
         await self._session.close()
@@ -104,7 +125,11 @@ class MessagesEndpoint:
         asked |= {name: body[name] for name in _OLDER & body.keys()}
         try:
             async with self._session.post(f"{self._behind}/chat/completions", json=asked) as answer:
-                raw, status, waits = await answer.read(), answer.status, answer.headers.get("Retry-After")
+                raw, status, waits = (
+                    await answer.read(),
+                    answer.status,
+                    answer.headers.get("Retry-After"),
+                )
         except (aiohttp.ClientError, OSError):  # it dropped the connection
             assert request.transport is not None
             request.transport.close()
@@ -124,8 +149,13 @@ class MessagesEndpoint:
         return web.json_response(sent)
 
     def _error(self, status: int, said: str, waits: str | None = None) -> web.Response:
-        error = {"type": "error", "error": {"type": _ERRORS.get(status, "api_error"), "message": said}}
-        return web.json_response(error, status=status, headers={"Retry-After": waits} if waits else {})
+        error = {
+            "type": "error",
+            "error": {"type": _ERRORS.get(status, "api_error"), "message": said},
+        }
+        return web.json_response(
+            error, status=status, headers={"Retry-After": waits} if waits else {}
+        )
 
 
 def _message(given: Any, model: str, **usage: int) -> Json:
@@ -135,12 +165,19 @@ def _message(given: Any, model: str, **usage: int) -> Json:
     if not choice or choice.get("error"):
         return {"type": "error", "error": {"type": "api_error", "message": "overloaded"}}
     content = said.get("content")
-    content = "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
+    content = (
+        "".join(part.get("text", "") for part in content) if isinstance(content, list) else content
+    )
     refused, thought = said.get("refusal"), said.get("reasoning") or said.get("reasoning_content")
     blocks = [{"type": "thinking", "thinking": thought, "signature": ""}] if thought else []
     blocks += [text(content)] if content else []
     reason = choice.get("finish_reason")
-    sent = message(*blocks, stop_reason="refusal" if refused else _STOPS.get(reason, reason), model=model, **usage)
+    sent = message(
+        *blocks,
+        stop_reason="refusal" if refused else _STOPS.get(reason, reason),
+        model=model,
+        **usage,
+    )
     if sent["stop_reason"] in _STOPS.values():
         check_message(sent)
     return sent

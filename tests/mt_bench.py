@@ -75,18 +75,27 @@ def data(path: Path, *, rows: int, baseline: bool, alone: Sequence[str] = ()) ->
     counts = {uid: 1 if uid in alone else 2 for uid in uids}
     files = {
         "question": [
-            {"question_id": uid, "category": CATEGORIES[place % 3], "turns": turns_of(uid, counts[uid])}
+            {
+                "question_id": uid,
+                "category": CATEGORIES[place % 3],
+                "turns": turns_of(uid, counts[uid]),
+            }
             for place, uid in enumerate(uids)
         ],
         "reference": [
-            answer_row(uid, [f"REFERENCE {turn} of {uid}" for turn in range(1, counts[uid] + 1)]) for uid in uids
+            answer_row(uid, [f"REFERENCE {turn} of {uid}" for turn in range(1, counts[uid] + 1)])
+            for uid in uids
         ],
         "baseline": [
-            answer_row(uid, [f"BASELINE {turn} of {uid}" for turn in range(1, counts[uid] + 1)]) for uid in uids
+            answer_row(uid, [f"BASELINE {turn} of {uid}" for turn in range(1, counts[uid] + 1)])
+            for uid in uids
         ],
     }
     used = files if baseline else {name: files[name] for name in ("question", "reference")}
-    return [f"--env.{name}_dataset={write_lines(path / f'{name}.jsonl', lines)}" for name, lines in used.items()]
+    return [
+        f"--env.{name}_dataset={write_lines(path / f'{name}.jsonl', lines)}"
+        for name, lines in used.items()
+    ]
 
 
 def evaluate(
@@ -104,9 +113,16 @@ def evaluate(
     given = data(path, rows=rows, baseline=baseline, alone=alone)
     with ExitStack() as stack:
         script = judge or (lambda request, _: verdict(look_at(request)) if verdict else "[[5]]")
-        judging, answers = stack.enter_context(serving(script)), stack.enter_context(serving(policy))
+        judging, answers = (
+            stack.enter_context(serving(script)),
+            stack.enter_context(serving(policy)),
+        )
         urls = [f"--env.judge_base_url={judging.base_url}", f"--openai.base_url={answers.base_url}"]
-        names = ["--env.judge_model_name=the-judge", "--openai.model_name=the-policy", "--env.retry_delay=0"]
+        names = [
+            "--env.judge_model_name=the-judge",
+            "--openai.model_name=the-policy",
+            "--env.retry_delay=0",
+        ]
         where = f"--env.data_dir_to_save_evals={path / run}"
         ended = in_process("evaluate", *given, *urls, *names, where, *flags, env_type=MTBenchEnv)
     return Run(ended, RunFiles(path / run), judging, answers)

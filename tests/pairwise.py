@@ -17,10 +17,14 @@ from tests.command import ROOT, Ended, RunFiles, in_process, serving, write_line
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 PAIRS = ROOT.parent / "shared" / "data" / "pairwise" / "autoj_pairs.jsonl"
-needs_pairs = pytest.mark.skipif(not PAIRS.is_file(), reason="the real data is not there: ../shared/data/pairwise")
+needs_pairs = pytest.mark.skipif(
+    not PAIRS.is_file(), reason="the real data is not there: ../shared/data/pairwise"
+)
 
 PLAIN = "--env.thinking_mode=False"
-_ANSWER = re.compile(r"\[The Start of Assistant ([A-Z])'s Answer[^\]]*\]\n(.*?)\n\[The End of Assistant", re.DOTALL)
+_ANSWER = re.compile(
+    r"\[The Start of Assistant ([A-Z])'s Answer[^\]]*\]\n(.*?)\n\[The End of Assistant", re.DOTALL
+)
 
 Row = dict[str, Any]
 
@@ -132,10 +136,17 @@ def evaluate(
 
 
 CHOICES = [choice_row(number) for number in range(8)]
-TIES = [ties_row("ref:1", correct=1), ties_row("tied:1"), ties_row("ref:2", correct=1), ties_row("tied:2", correct=3)]
+TIES = [
+    ties_row("ref:1", correct=1),
+    ties_row("tied:1"),
+    ties_row("ref:2", correct=1),
+    ties_row("tied:2", correct=3),
+]
 SUBSETS = ("factuality", "precise_if", "math", "safety", "focus", "ties")
 BUNDLED_RIGHT = frozenset(
-    answer for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8") for answer in json.loads(line)["chosen"]
+    answer
+    for line in (SAMPLES / "pairwise.jsonl").open(encoding="utf-8")
+    for answer in json.loads(line)["chosen"]
 )
 
 
@@ -145,7 +156,11 @@ def bundled_knowing(request: Json, number: int) -> str:
     if answers:
         (letter,) = (letter for letter, answer in answers.items() if answer in BUNDLED_RIGHT)
         return f"<think>Let me see.</think>[[{letter}]]"
-    answer = request["messages"][-1]["content"].partition("[Response]\n")[2].partition("\n\n[Your judgement]")[0]
+    answer = (
+        request["messages"][-1]["content"]
+        .partition("[Response]\n")[2]
+        .partition("\n\n[Your judgement]")[0]
+    )
     return f"<think>Let me see.</think>Judged.\n\n{10 if answer in BUNDLED_RIGHT else 1}"
 
 

@@ -23,7 +23,8 @@ Row = dict[str, Any]
 Kind = Literal["answer", "judgment", "critique"]
 
 _SECTIONS = re.compile(
-    r"^(QUERY|(?:END OF )?CANDIDATE RESPONSE(?: \(that you evaluated\))?|RUBRIC|YOUR PREVIOUS EVALUATION|Instructions)"
+    r"^(QUERY|(?:END OF )?CANDIDATE RESPONSE(?: \(that you evaluated\))?|RUBRIC|YOUR PREVIOUS "
+    r"EVALUATION|Instructions)"
     r"(?: [0-9a-f]{12})?:(?:\n|\Z)",
     re.MULTILINE,
 )
@@ -58,7 +59,10 @@ def asked(request: Json) -> Asked:
     first, *parts = _SECTIONS.split(content)
     if not parts:
         return Asked("answer", model, content)
-    sections = {title.partition(" (")[0]: text.strip("\n") for title, text in zip(parts[::2], parts[1::2], strict=True)}
+    sections = {
+        title.partition(" (")[0]: text.strip("\n")
+        for title, text in zip(parts[::2], parts[1::2], strict=True)
+    }
     about = sections["QUERY"], sections["CANDIDATE RESPONSE"], sections["RUBRIC"]
     if first.lstrip().startswith("Evaluate a candidate's response"):
         return Asked("judgment", model, *about)
@@ -92,7 +96,9 @@ class Minds:
 
     def __call__(self, request: Json, number: int) -> str | Reply:
         it = asked(request)
-        said = {"answer": self.answer, "judgment": self.judgment, "critique": self.critique}[it.kind](it)
+        said = {"answer": self.answer, "judgment": self.judgment, "critique": self.critique}[
+            it.kind
+        ](it)
         return scored(said) if isinstance(said, int) else said
 
 
@@ -132,7 +138,9 @@ class Evaluated:
 
     def table(self, number: int) -> list[list[str]]:
         """The cells of a round's CSV file, header included."""
-        with (self.files.path / f"scores_round_{number}.csv").open(encoding="utf-8", newline="") as lines:
+        with (self.files.path / f"scores_round_{number}.csv").open(
+            encoding="utf-8", newline=""
+        ) as lines:
             return list(csv.reader(lines))
 
     def cells(self, uid: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -206,7 +214,9 @@ def peer(*argv: str, **env: str) -> Ended:
 
 def queries(count: int, **values: Any) -> list[Row]:
     """Rows."""
-    return [{"uid": f"q{number}", "query": f"Question {number}?", **values} for number in range(count)]
+    return [
+        {"uid": f"q{number}", "query": f"Question {number}?", **values} for number in range(count)
+    ]
 
 
 @contextmanager
@@ -216,7 +226,9 @@ def bench(path: Path, script: Script = Minds(), names: Sequence[str] = NAMES) ->
         yield Bench(path, {name: stack.enter_context(serving(script)) for name in names})
 
 
-def evaluate(path: Path, *flags: str, minds: Script = Minds(), names: Sequence[str] = NAMES, **how: Any) -> Evaluated:
+def evaluate(
+    path: Path, *flags: str, minds: Script = Minds(), names: Sequence[str] = NAMES, **how: Any
+) -> Evaluated:
     """Compare models on one query unless told otherwise."""
     with bench(path, minds, names) as models:
         return models.evaluate(*flags, **how)

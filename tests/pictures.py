@@ -12,7 +12,9 @@ def png(width: int = 2, height: int = 2, colour: tuple[int, int, int] = (255, 0,
     pixels = (b"\0" + bytes(colour) * width) * height
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(pixels)), (b"IEND", b""))
-    written = (struct.pack(">I", len(data)) + kind + data + _sum(kind + data) for kind, data in chunks)
+    written = (
+        struct.pack(">I", len(data)) + kind + data + _sum(kind + data) for kind, data in chunks
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(written)
 
 

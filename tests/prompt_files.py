@@ -83,7 +83,13 @@ prompt: |-
 scale: [0, 10]
 verdict: {field: points}
 """
-FILES: Mapping[str, str] = {"grade": GRADE, "yes_no": YES_NO, "score": SCORE, "level": LEVEL, "points": POINTS}
+FILES: Mapping[str, str] = {
+    "grade": GRADE,
+    "yes_no": YES_NO,
+    "score": SCORE,
+    "level": LEVEL,
+    "points": POINTS,
+}
 
 
 def prompt_file(name: str) -> PromptFile:

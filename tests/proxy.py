@@ -2,8 +2,8 @@
 
     async with RunApi() as real, MisbehavingProxy(real.url) as proxy:
         proxy.rate = 0.7          # of the requests is answered by 500
-        proxy.lost = 0.5          # of those after it was passed on: the server has done what it asks
-        proxy.away = True         # every connection breaks without an answer
+        proxy.lost = 0.5          # of those after it was passed on: the server has done what it
+        asks proxy.away = True         # every connection breaks without an answer
 
 What a request meets is a function of the seed and the order of the requests.
 """
@@ -24,7 +24,8 @@ class MisbehavingProxy(ScriptedServer):
 
     Attributes:
         rate: the share of the requests that fail.
-        lost: the share of the failing ones that are passed on all the same, so that only the answer is lost.
+        lost: the share of the failing ones that are passed on all the same, so that only the answer
+            is lost.
         away: all fail, and none is passed on.
         failure: what a failing request is answered with.
         only: the paths that fail; all if empty.
@@ -49,7 +50,10 @@ class MisbehavingProxy(ScriptedServer):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await super().__aexit__(kind, error, trace)
         assert self._session is not None

@@ -26,7 +26,9 @@ needs_vicuna = pytest.mark.skipif(
     not VICUNA.is_file(), reason="the real data is not there: ../shared/data/rubric_absolute"
 )
 _SECTION = re.compile(
-    r"^### (Instruction|Reference Response|Score Rubric|Response To Evaluate)(?: [0-9a-f]{12})?\n\n", re.MULTILINE
+    r"^### (Instruction|Reference Response|Score Rubric|Response To Evaluate)(?: "
+    r"[0-9a-f]{12})?\n\n",
+    re.MULTILINE,
 )
 _CLOSING = "\n\n---\n\nPlease evaluate the response according to the score rubric above."
 
@@ -42,7 +44,9 @@ def shown(request: Json) -> dict[str, str]:
     content = request["messages"][-1]["content"]
     assert content.endswith(_CLOSING)
     _, *parts = _SECTION.split(content.removesuffix(_CLOSING))
-    return {name: text.removesuffix("\n\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        name: text.removesuffix("\n\n") for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def system(request: Json) -> str:
@@ -129,6 +133,10 @@ def rubric_prompt(
     return prompt.rubric_prompt(rubric, task, settings, system=system)
 
 
-def rubric_task(instruction: str, response: str, rubric: Rubric, reference: str | None = None) -> JudgeTask:
+def rubric_task(
+    instruction: str, response: str, rubric: Rubric, reference: str | None = None
+) -> JudgeTask:
     """The judge's task of a response; the scale is that of the judge's settings."""
-    return JudgeTask(instruction, (response,), reference, rubric.criteria, tuple(rubric.levels.items()))
+    return JudgeTask(
+        instruction, (response,), reference, rubric.criteria, tuple(rubric.levels.items())
+    )

@@ -5,9 +5,10 @@
             ...                                   # call endpoint.base_url
         assert len(endpoint.requests) == 2
 
-A script is `script(request, number) -> Reply | str`, plain or async: `request` is the body as JSON, `number` counts the
-chat requests from 1. An async script may wait (for a `Meeting`, an `asyncio.Event`) to hold its request in flight. What
-a script raises is raised again where the endpoint's `async with` ends.
+A script is `script(request, number) -> Reply | str`, plain or async: `request` is the body as JSON,
+`number` counts the chat requests from 1. An async script may wait (for a `Meeting`, an
+`asyncio.Event`) to hold its request in flight. What a script raises is raised again where the
+endpoint's `async with` ends.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ Json = dict[str, Any]
 class Reply:
     """What to do with one request. A plain string in its place is `Reply(text=...)`.
 
-    `text` is answered as a chat completion of one choice; `body` instead of it is sent as it is (bytes, str) or as JSON
-    (anything else), as `completion(...)` builds it. `drop` closes the connection without an answer; `hang` never
-    answers, until the client leaves. `delay_s` passes before any of it.
+    `text` is answered as a chat completion of one choice; `body` instead of it is sent as it is
+    (bytes, str) or as JSON (anything else), as `completion(...)` builds it. `drop` closes the
+    connection without an answer; `hang` never answers, until the client leaves. `delay_s` passes
+    before any of it.
     """
 
     text: str = ""
@@ -67,13 +69,21 @@ class Recorded:
 
 
 def completion(
-    *texts: str | None, finish_reason: str = "stop", prompt_tokens: int = 10, completion_tokens: int = 5, **message: Any
+    *texts: str | None,
+    finish_reason: str = "stop",
+    prompt_tokens: int = 10,
+    completion_tokens: int = 5,
+    **message: Any,
 ) -> Json:
     """The body of a chat completion with a choice for each text; `message` adds fields to each choice's message."""
     return {
         "object": "chat.completion",
         "choices": [
-            {"index": i, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish_reason}
+            {
+                "index": i,
+                "message": {"role": "assistant", "content": text, **message},
+                "finish_reason": finish_reason,
+            }
             for i, text in enumerate(texts)
         ],
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
@@ -147,7 +157,9 @@ class ScriptedEndpoint:
     async def _listen(self) -> None:
         app = web.Application(client_max_size=256 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.01)
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.01
+        )
         await self._runner.setup()
         listener = socket.create_server(("127.0.0.1", self._port))
         await web.SockSite(self._runner, listener, backlog=1024).start()
@@ -155,7 +167,10 @@ class ScriptedEndpoint:
         self.base_url = f"http://127.0.0.1:{self._port}/v1"
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._runner.cleanup()
         if self._script_error is not None:
@@ -192,7 +207,9 @@ class ScriptedEndpoint:
             given = await reply if inspect.isawaitable(reply) else reply
         except Exception as error:  # noqa: BLE001  # a failed assertion in a script must fail the test
             self._script_error = error
-            return Reply(status=400, body={"error": {"message": f"the test's script raised {error!r}"}})
+            return Reply(
+                status=400, body={"error": {"message": f"the test's script raised {error!r}"}}
+            )
         return Reply(text=given) if isinstance(given, str) else given
 
     async def _answer(self, request: web.Request, reply: Reply) -> web.StreamResponse:
@@ -206,7 +223,9 @@ class ScriptedEndpoint:
         if not isinstance(body, bytes):
             body = (body if isinstance(body, str) else json.dumps(body)).encode()
         return web.Response(
-            status=reply.status, body=body, headers={"Content-Type": "application/json", **reply.headers}
+            status=reply.status,
+            body=body,
+            headers={"Content-Type": "application/json", **reply.headers},
         )
 
 

@@ -54,7 +54,9 @@ def with_tokens(body: Json, number: int = 0) -> Json:
     for index, choice in enumerate(body["choices"]):
         ids = [100_000 * (number + 1) + 1000 * index + place for place in range(5 + index)]
         choice["token_ids"] = ids
-        choice["logprobs"] = {"content": [{"token": "?", "logprob": -1 - place / 8} for place in range(len(ids))]}
+        choice["logprobs"] = {
+            "content": [{"token": "?", "logprob": -1 - place / 8} for place in range(len(ids))]
+        }
     return {**body, "prompt_token_ids": PROMPT_IDS}
 
 
@@ -77,7 +79,9 @@ def judging(verdict: Verdict = first_wins) -> Callable[[Json, int], Reply | str]
     """A judge by row, choice and order."""
 
     def script(request: Json, _: int) -> Reply | str:
-        return verdict(uid_of(request), which(request["messages"][1]["content"])[0], model_is_a(request))
+        return verdict(
+            uid_of(request), which(request["messages"][1]["content"])[0], model_is_a(request)
+        )
 
     return script
 
@@ -99,7 +103,9 @@ class Served:
 
     def counted(self, reason: str) -> float:
         """Groups that were dropped for this reason."""
-        return self.serving.metrics.flush(max_token_len=-1).values.get(f"train/groups_dropped_{reason}", 0)
+        return self.serving.metrics.flush(max_token_len=-1).values.get(
+            f"train/groups_dropped_{reason}", 0
+        )
 
 
 async def no_evaluation(step: int) -> Metrics:
@@ -122,7 +128,9 @@ async def serve(
     """
     async with (
         open_session() as session,
-        policy if isinstance(policy, ScriptedEndpoint) else ScriptedEndpoint(policy or sampling()) as answering,
+        policy
+        if isinstance(policy, ScriptedEndpoint)
+        else ScriptedEndpoint(policy or sampling()) as answering,
         ScriptedEndpoint(judge or judging()) as judging_,
     ):
         argv = [

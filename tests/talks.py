@@ -44,12 +44,17 @@ class TalkEnv(JudgedEnv[EnvConfig, Word, ScoreParts]):
         return None if is_over else f"Go on after {len(completions)}."
 
     async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
-        values = [int(found.group(1)) / 10 if (found := _VALUE.search(said.answer)) else 0.0 for said in completions]
+        values = [
+            int(found.group(1)) / 10 if (found := _VALUE.search(said.answer)) else 0.0
+            for said in completions
+        ]
         parts = {f"turn_{number}": value for number, value in enumerate(values, 1)}
         calls = (JudgeCall("call", "", None, None, None, CallRun(0.0, 1)),)
         return Judgment(sum(values) / len(values), Status.OK, calls=calls, detail=ScoreParts(parts))
 
-    def record_metrics(self, metrics: MetricAggregator, task: Word, sample: Sample[ScoreParts]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: Word, sample: Sample[ScoreParts]
+    ) -> None:
         metrics.mean("score", sample.score or 0.0)
 
 
@@ -60,7 +65,9 @@ def turn_of(request: Json) -> int:
 
 def name_in(request: Json) -> str:
     """The name of the rollout, which its first answer begins with."""
-    said: str = next(message["content"] for message in request["messages"] if message["role"] == "assistant")
+    said: str = next(
+        message["content"] for message in request["messages"] if message["role"] == "assistant"
+    )
     return said.removeprefix("hm~")[0]
 
 
@@ -70,14 +77,17 @@ class Talker:
 
     Attributes:
         line: what it says.
-        forgets: its template leaves what is before a `~` out of earlier answers, as templates do with thinking.
+        forgets: its template leaves what is before a `~` out of earlier answers, as templates do
+            with thinking.
         sampled: what it has answered: ids of prompt and completion, with the logprobs.
         logprobs: of sampled ids after a prompt.
     """
 
     line: Line
     forgets: bool = False
-    sampled: dict[tuple[tuple[int, ...], tuple[int, ...]], list[float]] = field(default_factory=dict)
+    sampled: dict[tuple[tuple[int, ...], tuple[int, ...]], list[float]] = field(
+        default_factory=dict
+    )
     logprobs: Callable[[list[int], list[int]], list[float]] = lambda prompt, ids: [
         -1 - (token * 7 + place + len(prompt)) % 11 / 8 for place, token in enumerate(ids)
     ]
@@ -117,16 +127,23 @@ class Talker:
                     assert logprobs[place] == 1.0
                     place += 1
                     continue
-                end = next((at for at in range(place, len(masks)) if masks[at] == MASKED), len(masks))
+                end = next(
+                    (at for at in range(place, len(masks)) if masks[at] == MASKED), len(masks)
+                )
                 assert masks[place:end] == tokens[place:end]
-                assert logprobs[place:end] == self.sampled[tuple(tokens[:place]), tuple(tokens[place:end])]
+                assert (
+                    logprobs[place:end]
+                    == self.sampled[tuple(tokens[:place]), tuple(tokens[place:end])]
+                )
                 texts.append(bytes(tokens[place : end - 1]).decode())
                 place = end
             yield texts
 
 
 def says(
-    *endings: int, thinks: bool = False, worth: Callable[[int, str], int] = lambda turn, name: "abcdefgh".index(name)
+    *endings: int,
+    thinks: bool = False,
+    worth: Callable[[int, str], int] = lambda turn, name: "abcdefgh".index(name),
 ) -> Line:
     """A line that names its rollout and says what it is worth; rollout `a` says goodbye in turn `endings[0]`, …"""
 

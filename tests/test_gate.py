@@ -40,7 +40,9 @@ def run(tests: pytest.Pytester, *flags: str) -> pytest.RunResult:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 34])
 def test_each_case_has_its_turn(count: int) -> None:
     days = [str(date(2026, 11, 24) + timedelta(days=passed)) for passed in range(count)]
-    chosen = [gate.cases_of_day(day, "tests/conformance/test_names.py::test_a", count) for day in days]
+    chosen = [
+        gate.cases_of_day(day, "tests/conformance/test_names.py::test_a", count) for day in days
+    ]
     assert set.union(*chosen) == set(range(count))
     assert {len(cases) for cases in chosen} == {min(count, gate.CASES)}
 
@@ -48,13 +50,18 @@ def test_each_case_has_its_turn(count: int) -> None:
 @pytest.mark.slow
 def test_day_repeats_the_choice(tests: pytest.Pytester) -> None:
     (tests.mkdir("faults") / "test_f.py").write_text(
-        "import pytest\n@pytest.mark.parametrize('kind', range(20))\ndef test_f(kind): print('kind', kind)\n"
+        "import pytest\n@pytest.mark.parametrize('kind', range(20))\ndef test_f(kind): "
+        "print('kind', kind)\n"
     )
     first = run(tests, "-s", "--day", "2026-11-24")
     first.assert_outcomes(passed=3, deselected=17)
-    first.stdout.fnmatch_lines("gate: 3 cases of each function of *; --day 2026-11-24 repeats the choice")
+    first.stdout.fnmatch_lines(
+        "gate: 3 cases of each function of *; --day 2026-11-24 repeats the choice"
+    )
     again, later = run(tests, "-s", "--day", "2026-11-24"), run(tests, "-s", "--day", "2026-11-25")
-    kinds = [[line for line in ended.outlines if "kind " in line] for ended in (first, again, later)]
+    kinds = [
+        [line for line in ended.outlines if "kind " in line] for ended in (first, again, later)
+    ]
     assert kinds[0] == kinds[1] != kinds[2]
 
 
@@ -79,8 +86,12 @@ def test_what_is_slow_is_left_out_by_case_or_as_a_whole(tests: pytest.Pytester) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["here", "worker"])
-def test_dear_tests_are_named_and_fail_nothing(tests: pytest.Pytester, workers: tuple[str, ...]) -> None:
-    tests.makepyfile(BURN + "def test_dear(): burn(0.5)\ndef test_dearer(): burn(1.0)\ndef test_cheap(): pass\n")
+def test_dear_tests_are_named_and_fail_nothing(
+    tests: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    tests.makepyfile(
+        BURN + "def test_dear(): burn(0.5)\ndef test_dearer(): burn(1.0)\ndef test_cheap(): pass\n"
+    )
     ended = run(tests, "--color=no", *workers)
     assert ended.ret == pytest.ExitCode.OK
     ended.stdout.fnmatch_lines(

@@ -54,7 +54,11 @@ class Checkout:
             shutil.copy(ROOT / name, self.path / name)
         self.script(self.bin / "python3", PYTHON)
         self.script(path / "uv", UV)
-        self.environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "NOTES": str(self.notes), "UV": str(path / "uv")}
+        self.environment = {
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+            "NOTES": str(self.notes),
+            "UV": str(path / "uv"),
+        }
 
     def script(self, path: Path, text: str) -> None:
         path.write_text(text)
@@ -66,7 +70,9 @@ class Checkout:
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         self.notes.write_text("")
         environment = {**self.environment, **variables}
-        return subprocess.run(words, cwd=self.path, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            words, cwd=self.path, env=environment, capture_output=True, text=True, timeout=60
+        )
 
     def install(self, extra: str = "environments", **variables: str) -> str:
         """Installs; gives what it said."""
@@ -140,7 +146,9 @@ def test_python_without_ensurepip_gets_its_pip_from_outside(checkout: Checkout) 
     assert checkout.said()[-1] == WITH_UV
 
 
-def test_a_new_python_is_installed_without_constraints_and_a_line_says_so(checkout: Checkout) -> None:
+def test_a_new_python_is_installed_without_constraints_and_a_line_says_so(
+    checkout: Checkout,
+) -> None:
     checkout.uv_on_path()
     assert "constraints.txt fits" in checkout.install(TOO_NEW="1")
     assert "constraints" not in checkout.said()[-1]
@@ -148,9 +156,14 @@ def test_a_new_python_is_installed_without_constraints_and_a_line_says_so(checko
 
 @pytest.mark.parametrize(
     ("variables", "words"),
-    [({"PYTHON": "python9"}, ["'python9' was not found"]), ({"TOO_OLD": "1"}, ["Python 3.10 or newer", "3.9.1"])],
+    [
+        ({"PYTHON": "python9"}, ["'python9' was not found"]),
+        ({"TOO_OLD": "1"}, ["Python 3.10 or newer", "3.9.1"]),
+    ],
 )
-def test_a_python_that_does_not_do_is_one_line(variables: dict[str, str], words: list[str], checkout: Checkout) -> None:
+def test_a_python_that_does_not_do_is_one_line(
+    variables: dict[str, str], words: list[str], checkout: Checkout
+) -> None:
     ended = checkout.run("make", ".venv/.installed-dev", **variables)
     assert ended.returncode != 0
     line = ended.stderr.splitlines()[0]
@@ -182,7 +195,9 @@ def test_make_evaluate_after_the_tests_installs_nothing(checkout: Checkout) -> N
 
 
 @pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt"])
-def test_a_changed_file_is_installed_for_each_command_that_needs_it(changed: str, checkout: Checkout) -> None:
+def test_a_changed_file_is_installed_for_each_command_that_needs_it(
+    changed: str, checkout: Checkout
+) -> None:
     checkout.uv_on_path()
     checkout.made(".venv/.installed-dev")
     later = (checkout.path / ".venv/.installed-dev").stat().st_mtime + 2
@@ -209,7 +224,10 @@ TORCH = "python -m pip install -qq --disable-pip-version-check --no-compile "
     ("variables", "installed"),
     [
         ({}, []),  # it is there
-        ({"NO_TORCH": "1"}, ["+cpu"]),  # pip's own settings know a build for CPUs: nothing larger is asked for
+        (
+            {"NO_TORCH": "1"},
+            ["+cpu"],
+        ),  # pip's own settings know a build for CPUs: nothing larger is asked for
         ({"NO_TORCH": "1", "NO_CPU_BUILD": "1"}, ["+cpu", "/whl/cpu"]),
     ],
 )

@@ -7,7 +7,10 @@ from tests.scripted import Meeting, Reply, ScriptedEndpoint
 
 
 async def ask(base_url: str, **body: object) -> tuple[int, dict[str, object]]:
-    async with aiohttp.ClientSession() as session, session.post(f"{base_url}/chat/completions", json=body) as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{base_url}/chat/completions", json=body) as response,
+    ):
         return response.status, await response.json()
 
 
@@ -27,11 +30,19 @@ async def test_a_script_may_hold_requests_until_they_meet() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "timeout_s", "expected"),
-    [(Reply(drop=True), None, aiohttp.ServerDisconnectedError), (Reply(hang=True), 0.05, asyncio.TimeoutError)],
+    [
+        (Reply(drop=True), None, aiohttp.ServerDisconnectedError),
+        (Reply(hang=True), 0.05, asyncio.TimeoutError),
+    ],
 )
-async def test_no_answer_at_all(reply: Reply, timeout_s: float | None, expected: type[Exception]) -> None:
+async def test_no_answer_at_all(
+    reply: Reply, timeout_s: float | None, expected: type[Exception]
+) -> None:
     timeout = aiohttp.ClientTimeout(total=None, sock_read=timeout_s)
-    async with ScriptedEndpoint(reply) as endpoint, aiohttp.ClientSession(timeout=timeout) as session:
+    async with (
+        ScriptedEndpoint(reply) as endpoint,
+        aiohttp.ClientSession(timeout=timeout) as session,
+    ):
         with pytest.raises(expected):
             await session.post(f"{endpoint.base_url}/chat/completions", json={})
         await endpoint.arrived(1)

@@ -54,7 +54,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     copy = folder / "checkout"
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in OUTSIDE_OF_PACKAGES:
         shutil.copy(ROOT / name, copy / name)
     return built(copy, folder)
@@ -96,7 +98,9 @@ def test_wheel_takes_no_name_that_another_package_could_have(wheel: Path) -> Non
 
 def test_wheel_names_what_frameworks_find_by_entry_points(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        (name,) = (
+            name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")
+        )
         parser = configparser.ConfigParser()
         parser.optionxform = str  # type: ignore[assignment,method-assign]  # names as they are
         parser.read_string(archive.read(name).decode())
@@ -113,8 +117,14 @@ class Installed:
 
     def __init__(self, folder: Path, cwd: Path) -> None:
         self.bin, self.cwd = folder / "bin", cwd
-        variables = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
-        self.variables = {**variables, "PATH": f"{self.bin}{os.pathsep}{variables['PATH']}", "COLUMNS": "80"}
+        variables = {
+            name: value for name, value in clean_environment().items() if name != "PYTHONPATH"
+        }
+        self.variables = {
+            **variables,
+            "PATH": f"{self.bin}{os.pathsep}{variables['PATH']}",
+            "COLUMNS": "80",
+        }
 
     def run(self, *words: str, code: int = 0) -> str:
         """Run a command of the environment to its end; gives its output, or its errors."""
@@ -133,19 +143,37 @@ class Installed:
 def install(folder: Path, wheels: Sequence[Path], *extras: str) -> None:
     """Make an environment with wheels, the first of them ours, and with what that one needs.
 
-    What it needs is linked from this environment: of the distributions that its metadata names, no other.
+    What it needs is linked from this environment: of the distributions that its metadata names, no
+        other.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LONGEST_S)
-    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=LONGEST_S
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(folder / "bin" / "python"),
+        "install",
+        "--quiet",
+    ]
     ended = subprocess.run(
-        [*command, "--no-index", "--no-deps", *map(str, wheels)], capture_output=True, text=True, timeout=LONGEST_S
+        [*command, "--no-index", "--no-deps", *map(str, wheels)],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
     )
     if ended.returncode != 0:
         pytest.skip(f"pip cannot install a wheel here: {ended.stderr.strip().splitlines()[-1:]}")
     (site,) = (folder / "lib").glob("python*/site-packages")
     (ours,) = metadata.distributions(name="judgegym", path=[str(site)])
     for distribution in needed(ours, extras):
-        for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}:
+        for top in {
+            file.parts[0]
+            for file in distribution.files or ()
+            if file.parts[0] not in ("..", "__pycache__")
+        }:
             if not (site / top).exists():  # a namespace that several distributions share
                 (site / top).symlink_to(str(distribution.locate_file(top)))
 
@@ -185,7 +213,9 @@ def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def test_what_is_installed_is_the_wheel(installed: Installed) -> None:
-    assert str(ROOT) not in installed.run("python", "-c", "import judgegym; print(judgegym.__file__)")
+    assert str(ROOT) not in installed.run(
+        "python", "-c", "import judgegym; print(judgegym.__file__)"
+    )
     assert installed.run("judgegym", "--version").startswith("judgegym 0.")
 
 
@@ -194,21 +224,29 @@ def test_list_names_environments_and_presets(installed: Installed) -> None:
     assert "arena_hard:" in listed and "--config arena_hard_evaluate" in listed
 
 
-def test_evaluate_with_a_bundled_preset_and_samples_then_compare_and_report(installed: Installed) -> None:
+def test_evaluate_with_a_bundled_preset_and_samples_then_compare_and_report(
+    installed: Installed,
+) -> None:
     for name, seed in (("one", "0"), ("two", "1")):
         installed.run(
             *("judgegym", "evaluate", "arena_hard", "--offline", "--config=arena_hard_evaluate"),
             *(f"--env.data_dir_to_save_evals={name}", f"--env.seed={seed}"),
         )
     assert len(RunFiles(installed.cwd / "one").samples) == 12
-    assert "one" in installed.run("judgegym", "compare", "one", "two", "--across_protocols", "--html=compared.html")
+    assert "one" in installed.run(
+        "judgegym", "compare", "one", "two", "--across_protocols", "--html=compared.html"
+    )
     assert (installed.cwd / "compared.html").is_file()
     installed.run("judgegym", "report", "one", "--output=page.html")
     assert (installed.cwd / "page.html").is_file()
 
 
-@pytest.mark.parametrize("environment", ["pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute"])
-def test_every_environment_evaluates_its_bundled_samples(environment: str, installed: Installed) -> None:
+@pytest.mark.parametrize(
+    "environment", ["pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute"]
+)
+def test_every_environment_evaluates_its_bundled_samples(
+    environment: str, installed: Installed
+) -> None:
     place = f"--env.data_dir_to_save_evals=runs/{environment}"
     preset = f"--config={environment}_evaluate"
     installed.run("judgegym", "evaluate", environment, "--offline", "--limit=2", preset, place)
@@ -226,7 +264,14 @@ def test_packages_of_the_user_hide_none_of_ours(installed: Installed) -> None:
 
 
 def test_process_writes_groups_and_their_page(installed: Installed) -> None:
-    installed.run("judgegym", "process", "rubric-absolute", "--offline", "--env.total_steps=2", "--env.group_size=2")
+    installed.run(
+        "judgegym",
+        "process",
+        "rubric-absolute",
+        "--offline",
+        "--env.total_steps=2",
+        "--env.group_size=2",
+    )
     lines = (installed.cwd / "data" / "rubric_absolute.jsonl").read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 2
     assert list((installed.cwd / "data").glob("*.html"))
@@ -256,10 +301,12 @@ def test_view_serves_the_runs_until_ctrl_c(installed: Installed) -> None:
 
 
 def test_servers_say_what_they_take(installed: Installed) -> None:
-    assert "usage: judgegym judge-server" in installed.run("judgegym", "judge-server", "--help").replace(
-        str(installed.bin) + "/", ""
+    assert "usage: judgegym judge-server" in installed.run(
+        "judgegym", "judge-server", "--help"
+    ).replace(str(installed.bin) + "/", "")
+    config = installed.run(
+        "judgegym", "judge-server", "--config=reward_server_rubric", "--show_config=changed"
     )
-    config = installed.run("judgegym", "judge-server", "--config=reward_server_rubric", "--show_config=changed")
     assert "presets/reward_server_rubric.yaml" in config
     assert "--latency_ms" in installed.run("judgegym", "offline-server", "--help")
 
@@ -278,13 +325,21 @@ def test_command_without_its_extra_names_it(words: list[str], extra: str, core: 
 
 
 def test_plugins_are_top_level_modules_that_name_what_they_need(core: Installed) -> None:
-    assert "pip install 'judgegym[verifiers] @ file:///" in core.run("python", "-c", IMPORT_A_PLUGIN)
-    place = core.run("python", "-c", "from importlib.util import find_spec; print(find_spec('judgegym_rubric').origin)")
+    assert "pip install 'judgegym[verifiers] @ file:///" in core.run(
+        "python", "-c", IMPORT_A_PLUGIN
+    )
+    place = core.run(
+        "python",
+        "-c",
+        "from importlib.util import find_spec; print(find_spec('judgegym_rubric').origin)",
+    )
     assert str(ROOT) not in place
 
 
 def test_core_lists_environments_and_runs_the_servers(core: Installed) -> None:
-    assert "environments  evaluate, serve and process (not installed)" in core.run("judgegym", "list")
+    assert "environments  evaluate, serve and process (not installed)" in core.run(
+        "judgegym", "list"
+    )
     core.run("judgegym", "judge-server", "--offline", "--judge=rubric", "--show_config")
     core.run("judgegym", "offline-server", "--help")
 
@@ -292,14 +347,17 @@ def test_core_lists_environments_and_runs_the_servers(core: Installed) -> None:
 def test_core_loads_nothing_of_the_other_packages(core: Installed) -> None:
     code = (
         "import sys; from judgegym import RubricJudge; "
-        "print([name for name in sys.modules if name.partition('.')[0] in ('judgegym_trainers', 'judgegym_trials')])"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('judgegym_trainers', "
+        "'judgegym_trials')])"
     )
     assert core.run("python", "-c", code) == "[]\n"
 
 
 def test_every_command_of_an_empty_environment_answers_within_80_columns(core: Installed) -> None:
     overview = core.run("judgegym", "--help")
-    points = metadata.distributions(name="judgegym", path=[str(*core.bin.parent.glob("lib/python*/site-packages"))])
+    points = metadata.distributions(
+        name="judgegym", path=[str(*core.bin.parent.glob("lib/python*/site-packages"))]
+    )
     entries = next(iter(points)).entry_points.select(group="judgegym.commands").names
     commands = [*COMMANDS, *entries]
     assert {"evaluate", "score", "audit", "replay"} < {*commands}
@@ -328,9 +386,15 @@ def with_plugin(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Instal
     return Installed(folder / "environment", tmp_path_factory.mktemp("elsewhere"))
 
 
-def test_command_of_the_example_stands_in_help_and_prints_the_best_answers(with_plugin: Installed) -> None:
-    assert "  best RUN [COUNT]          print the best answers of a run" in with_plugin.run("judgegym", "--help")
-    with_plugin.run("judgegym", "evaluate", "haiku", "--offline", "--env.data_dir_to_save_evals=run")
+def test_command_of_the_example_stands_in_help_and_prints_the_best_answers(
+    with_plugin: Installed,
+) -> None:
+    assert "  best RUN [COUNT]          print the best answers of a run" in with_plugin.run(
+        "judgegym", "--help"
+    )
+    with_plugin.run(
+        "judgegym", "evaluate", "haiku", "--offline", "--env.data_dir_to_save_evals=run"
+    )
     samples = RunFiles(with_plugin.cwd / "run").samples
     best = max(sample["score"] for sample in samples)
     assert [sample["status"] for sample in samples] == ["ok"] * 3
@@ -341,25 +405,43 @@ def test_command_of_the_example_stands_in_help_and_prints_the_best_answers(with_
 
 def test_environment_of_the_example_is_listed_and_writes_groups(with_plugin: Installed) -> None:
     listed = with_plugin.run("judgegym", "list")
-    assert "haiku: Poems of three lines, scored by a rubric.\n  package   haiku-plugin 0.1\n" in listed
-    with_plugin.run("judgegym", "process", "haiku", "--offline", "--env.total_steps=2", "--env.group_size=2")
+    assert (
+        "haiku: Poems of three lines, scored by a rubric.\n  package   haiku-plugin 0.1\n" in listed
+    )
+    with_plugin.run(
+        "judgegym", "process", "haiku", "--offline", "--env.total_steps=2", "--env.group_size=2"
+    )
     groups = map(json.loads, (with_plugin.cwd / "data" / "haiku.jsonl").read_text().splitlines())
     assert [len(group["scores"]) for group in groups] == [2, 2]
 
 
 def test_judge_of_the_example_judges_a_policy_and_rows(with_plugin: Installed) -> None:
     where = "--env.data_dir_to_save_evals=judged"
-    (with_plugin.cwd / "rows.jsonl").write_text('{"prompt": "A haiku?", "response": "Rain again, it falls."}\n')
-    with_plugin.run("judgegym", "evaluate", "prompts", "--offline", "--env.judge=syllables", "--limit=2", where)
-    assert [sample["status"] for sample in RunFiles(with_plugin.cwd / "judged").samples] == ["ok"] * 2
-    with_plugin.run("judgegym", "score", "rows.jsonl", "--offline", "--judge=syllables", "--out", "scored.jsonl")
+    (with_plugin.cwd / "rows.jsonl").write_text(
+        '{"prompt": "A haiku?", "response": "Rain again, it falls."}\n'
+    )
+    with_plugin.run(
+        "judgegym", "evaluate", "prompts", "--offline", "--env.judge=syllables", "--limit=2", where
+    )
+    assert [sample["status"] for sample in RunFiles(with_plugin.cwd / "judged").samples] == [
+        "ok"
+    ] * 2
+    with_plugin.run(
+        "judgegym", "score", "rows.jsonl", "--offline", "--judge=syllables", "--out", "scored.jsonl"
+    )
     (row,) = map(json.loads, (with_plugin.cwd / "scored.jsonl").read_text().splitlines())
     assert row["judge/status"] == "ok" and 0 <= row["judge/score"] <= 1
 
 
 async def test_environment_of_the_example_serves_a_trainer(with_plugin: Installed) -> None:
     async with training(8) as trainer:
-        flags = (f"--env.rollout_server_url={trainer.url}", "--env.group_size=4", "--env.total_steps=2")
-        serving = asyncio.to_thread(with_plugin.run, "judgegym", "serve", "haiku", "--offline", *flags)
+        flags = (
+            f"--env.rollout_server_url={trainer.url}",
+            "--env.group_size=4",
+            "--env.total_steps=2",
+        )
+        serving = asyncio.to_thread(
+            with_plugin.run, "judgegym", "serve", "haiku", "--offline", *flags
+        )
         (batch, _), _ = await asyncio.gather(trainer.take(2), serving)
     assert len(batch) == 2 and all(0 <= score <= 1 for group in batch for score in group["scores"])

@@ -35,14 +35,18 @@ def around(family: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield from ((begin, end) for begin in family["begin"] for end in family["end"])
     stripped = family.get("stripped", {"begin": [], "end": []})
     begins, ends = stripped["begin"] or family["begin"], stripped["end"] or [None]
-    yield from ((begin, end) for begin in begins for end in ends if stripped["begin"] or stripped["end"])
+    yield from (
+        (begin, end) for begin in begins for end in ends if stripped["begin"] or stripped["end"]
+    )
 
 
 def thoughts(thought: str) -> Iterator[tuple[str, bool]]:
     """A thought in every marker and shape at the start of a text, and whether it has ended."""
     for family in FAMILIES:
         for begin, end in around(family):
-            is_tag = not begin[0].isalpha()  # others are words, behind which the thought follows without a space
+            is_tag = not begin[
+                0
+            ].isalpha()  # others are words, behind which the thought follows without a space
             yield f"{begin}{thought}", False
             yield f"{begin}\n{thought}\n" if is_tag else f"\n{begin}{thought}", False
             if end is None:

@@ -17,7 +17,9 @@ Quality = Callable[[str], float]
 def compared(request: Json) -> list[str]:
     """The answers that a request shows, in its order: all of a listwise call, or the two of a game."""
     listed = [shown.text for shown in shown_answers(request)]
-    content = next(message["content"] for message in request["messages"] if message["role"] == "user")
+    content = next(
+        message["content"] for message in request["messages"] if message["role"] == "user"
+    )
     return listed or _GAME.findall(content)
 
 

@@ -8,13 +8,19 @@ from collections.abc import Callable
 from judgegym.judges.core.tasks import JudgeTask
 from tests.scripted import Json, Reply, Script
 
-_SHOWN = re.compile(r"The Start of Assistant [AB]'s Answer[^\n]*\n(.*?)\n[<\[][|]?The End", re.DOTALL)
+_SHOWN = re.compile(
+    r"The Start of Assistant [AB]'s Answer[^\n]*\n(.*?)\n[<\[][|]?The End", re.DOTALL
+)
 DOWN = Reply(status=400, body={"error": {"message": "no such model"}})
 
 
 def group(*numbers: int, anchor: int | None = None) -> JudgeTask:
     """A task with an answer for each number."""
-    return JudgeTask("How good?", tuple(map(text_of, numbers)), baseline=None if anchor is None else text_of(anchor))
+    return JudgeTask(
+        "How good?",
+        tuple(map(text_of, numbers)),
+        baseline=None if anchor is None else text_of(anchor),
+    )
 
 
 def text_of(number: int) -> str:
@@ -24,7 +30,10 @@ def text_of(number: int) -> str:
 
 def shown(request: Json) -> tuple[int, int]:
     """The qualities that a game shows, the first one's first."""
-    one, other = (int(re.findall(r"\d+", text)[-1]) for text in _SHOWN.findall(request["messages"][1]["content"]))
+    one, other = (
+        int(re.findall(r"\d+", text)[-1])
+        for text in _SHOWN.findall(request["messages"][1]["content"])
+    )
     return one, other
 
 

@@ -1,5 +1,6 @@
 """The other side of `serve`: Atropos' real rollout API as a process, a trainer that takes batches from it, and a server
-whose script answers any path (a rollout API made up by the test, or a stretch of bad road before the real one).
+whose script answers any path (a rollout API made up by the test, or a stretch of bad road before
+the real one).
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ class Trainer:
 
     async def call(self, method: str, path: str, body: Json | None = None) -> Json:
         async with self._session.request(method, self.url + path, json=body) as response:
-            assert response.status == 200, f"{method} {path}: {response.status}: {await response.text()}"
+            assert response.status == 200, (
+                f"{method} {path}: {response.status}: {await response.text()}"
+            )
             answer: Json = await response.json()
             return answer
 
@@ -212,7 +215,9 @@ class ScriptedServer(ScriptedEndpoint):
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         body = json.loads(raw) if raw else {}
-        recorded = Recorded(request.method, request.path, request.headers, body, raw, time.monotonic())
+        recorded = Recorded(
+            request.method, request.path, request.headers, body, raw, time.monotonic()
+        )
         self.requests.append(recorded)
         self._arrival.set()
         try:
@@ -220,12 +225,16 @@ class ScriptedServer(ScriptedEndpoint):
             given = await reply if inspect.isawaitable(reply) else reply
         except Exception as error:  # noqa: BLE001  # a failed assertion in a script must fail the test
             self._script_error = error
-            given = Reply(status=400, body={"error": {"message": f"the test's script raised {error!r}"}})
+            given = Reply(
+                status=400, body={"error": {"message": f"the test's script raised {error!r}"}}
+            )
         return await self._answer(request, given)
 
 
 def passing_on(
-    url: str, session: aiohttp.ClientSession, instead: Callable[[Recorded], Reply | None] = lambda request: None
+    url: str,
+    session: aiohttp.ClientSession,
+    instead: Callable[[Recorded], Reply | None] = lambda request: None,
 ) -> PathScript:
     """A script that passes requests on to a real server, but for those that `instead` answers.
 
@@ -238,7 +247,10 @@ def passing_on(
             return reply
         try:
             async with session.request(
-                request.method, url + request.path, data=request.raw, headers=_json_headers(request.headers)
+                request.method,
+                url + request.path,
+                data=request.raw,
+                headers=_json_headers(request.headers),
             ) as response:
                 return Reply(status=response.status, body=await response.read())
         except aiohttp.ClientError:
@@ -248,4 +260,6 @@ def passing_on(
 
 
 def _json_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {"Content-Type": headers.get("Content-Type", "application/json")}  # the body is decompressed by now
+    return {
+        "Content-Type": headers.get("Content-Type", "application/json")
+    }  # the body is decompressed by now

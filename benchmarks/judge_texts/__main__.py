@@ -1,8 +1,8 @@
 """Sends generated judges' texts through every parser, and checks each verdict by means that share no code with them.
 
-Prints how many verdicts each parser read, and every exception and every verdict that is not in its text or is not the
-last one; and of texts whose verdict is known by how they are made, every other one. The exit code is 1 if there are
-any.
+Prints how many verdicts each parser read, and every exception and every verdict that is not in its
+text or is not the last one; and of texts whose verdict is known by how they are made, every other
+one. The exit code is 1 if there are any.
 
     python -m benchmarks.judge_texts [--count 1000000] [--seed 0]
 """
@@ -30,7 +30,9 @@ def main() -> int:
     arguments = parser.parse_args()
     began, read, wrong = time.monotonic(), Counter[str](), 0
     count_made = round(SHARE_MADE * arguments.count)
-    for number, text in enumerate(islice(generated(arguments.seed), arguments.count - count_made), start=1):
+    for number, text in enumerate(
+        islice(generated(arguments.seed), arguments.count - count_made), start=1
+    ):
         for name, check in CHECKS.items():
             try:
                 read[name] += PARSERS[name](text) not in (None, False, "")

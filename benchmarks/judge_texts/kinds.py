@@ -1,8 +1,9 @@
 """Generates texts whose verdict is known by how they are made: chosen, or named without a choice.
 
-Several verdicts joined, the options repeated, a verdict denied, a rating with other numbers behind it, an invented next
-task behind a verdict; and honest last verdicts after a first thought, an aside or a denial. A text is put together from
-parts, so what a parser must read is known without reading it.
+Several verdicts joined, the options repeated, a verdict denied, a rating with other numbers behind
+it, an invented next task behind a verdict; and honest last verdicts after a first thought, an aside
+or a denial. A text is put together from parts, so what a parser must read is known without reading
+it.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ class Labels(NamedTuple):
 
 
 def _objects(parser: str, name: str, field: str, values: Sequence[object]) -> Labels:
-    return Labels(parser, {each: json.dumps({name: "so", field: each}) for each in values}, is_object=True)
+    return Labels(
+        parser, {each: json.dumps({name: "so", field: each}) for each in values}, is_object=True
+    )
 
 
 def _group(best: str) -> str:
-    entries = [{"id": own, "explanation": "so", "score": 0.9 if own == best else 0.2} for own in IDS]
+    entries = [
+        {"id": own, "explanation": "so", "score": 0.9 if own == best else 0.2} for own in IDS
+    ]
     return json.dumps({"scores": entries})
 
 
@@ -77,7 +82,20 @@ SAID = (
     "该回答没有引用来源。",
     "",
 )
-JOINTS = (" or ", " and ", "/", " / ", ", ", "\nor\n", " and/or ", ", or ", " oder ", " ou ", " or perhaps ", " 或 ")
+JOINTS = (
+    " or ",
+    " and ",
+    "/",
+    " / ",
+    ", ",
+    "\nor\n",
+    " and/or ",
+    ", or ",
+    " oder ",
+    " ou ",
+    " or perhaps ",
+    " 或 ",
+)
 DENIALS = (
     "The verdict is not {}.",
     "It isn't {}",
@@ -94,15 +112,32 @@ TURNS = (
     "{} would be too harsh; I therefore give {}",
 )
 ANNOUNCED = ("", "Final verdict: ", "My verdict: ", "**Verdict:** ", "So: ")
-TAILS = ("Confidence: {}", "Errors: {}", "**Weaknesses:** {}", "Previous rating: {}", "- Typos: {}", "Certainty: {}/10")
-RATED = ("Final rating: {}", "**Rating: {}**", "Rating: {}/10", "Overall rating: {}", "My final rating is {}.")
+TAILS = (
+    "Confidence: {}",
+    "Errors: {}",
+    "**Weaknesses:** {}",
+    "Previous rating: {}",
+    "- Typos: {}",
+    "Certainty: {}/10",
+)
+RATED = (
+    "Final rating: {}",
+    "**Rating: {}**",
+    "Rating: {}/10",
+    "Overall rating: {}",
+    "My final rating is {}.",
+)
 
 
 def made(seed: int) -> Iterator[MadeText]:
     """Texts without end, the same for the same seed."""
     rng = Random(seed)
     while True:
-        yield rng.choice(_RATINGS)(rng) if rng.random() < 0.2 else rng.choice(_LABELS)(rng, rng.choice(KINDS))
+        yield (
+            rng.choice(_RATINGS)(rng)
+            if rng.random() < 0.2
+            else rng.choice(_LABELS)(rng, rng.choice(KINDS))
+        )
 
 
 def _two(rng: Random, labels: Labels) -> tuple[tuple[object, str], tuple[object, str]]:
@@ -126,7 +161,9 @@ def _joined(rng: Random, labels: Labels) -> MadeText:
 
 def _listed(rng: Random, labels: Labels) -> MadeText:
     marker = rng.choice(("- ", "* ", "{}. ", "({}) "))
-    lines = [marker.format(number) + each for number, each in enumerate(labels.written.values(), start=1)]
+    lines = [
+        marker.format(number) + each for number, each in enumerate(labels.written.values(), start=1)
+    ]
     return MadeText(labels.parser, _behind(rng, "\n".join(lines)), (None,))
 
 
@@ -137,7 +174,11 @@ def _denied(rng: Random, labels: Labels) -> MadeText:
 
 def _run_on(rng: Random, labels: Labels) -> MadeText:
     (_, one), (_, other) = _two(rng, labels)
-    return MadeText(labels.parser, _behind(rng, f"{one}\n\n{rng.choice(ROLES)}{rng.choice(SAID)}\n{other}"), (None,))
+    return MadeText(
+        labels.parser,
+        _behind(rng, f"{one}\n\n{rng.choice(ROLES)}{rng.choice(SAID)}\n{other}"),
+        (None,),
+    )
 
 
 def _last(rng: Random, labels: Labels) -> MadeText:
@@ -160,7 +201,9 @@ def _two_ratings(rng: Random) -> tuple[int, int]:
 
 def _joined_ratings(rng: Random) -> MadeText:
     one, other = rng.sample(range(1, 10), 2)  # of 10 every number may be
-    return MadeText("rating", _behind(rng, f"{rng.choice(ANNOUNCED)}{one}{rng.choice(JOINTS)}{other}"), (None,))
+    return MadeText(
+        "rating", _behind(rng, f"{rng.choice(ANNOUNCED)}{one}{rng.choice(JOINTS)}{other}"), (None,)
+    )
 
 
 def _denied_rating(rng: Random) -> MadeText:
@@ -171,30 +214,58 @@ def _denied_rating(rng: Random) -> MadeText:
 def _rating_with_tail(rng: Random) -> MadeText:
     one, _ = _two_ratings(rng)
     tails = [each.format(rng.randint(1, 10)) for each in rng.sample(TAILS, rng.choice((1, 1, 2)))]
-    return MadeText("rating", _behind(rng, "\n".join([rng.choice(RATED).format(one), "", *tails])), (one,))
+    return MadeText(
+        "rating", _behind(rng, "\n".join([rng.choice(RATED).format(one), "", *tails])), (one,)
+    )
 
 
 def _rating_with_remark(rng: Random) -> MadeText:
     one, other = _two_ratings(rng)
-    remark = rng.choice(("Let me know if you want more on point {}.", "See step {}", "I can also explain question {}"))
-    return MadeText("rating", _behind(rng, f"{rng.choice(RATED).format(one)}\n\n{remark.format(other)}"), (one, None))
+    remark = rng.choice(
+        (
+            "Let me know if you want more on point {}.",
+            "See step {}",
+            "I can also explain question {}",
+        )
+    )
+    return MadeText(
+        "rating",
+        _behind(rng, f"{rng.choice(RATED).format(one)}\n\n{remark.format(other)}"),
+        (one, None),
+    )
 
 
 def _rating_run_on(rng: Random) -> MadeText:
     one, other = _two_ratings(rng)
-    return MadeText("rating", _behind(rng, f"{one}\n\n{rng.choice(ROLES)}{rng.choice(SAID)}\n{other}"), (None,))
+    return MadeText(
+        "rating", _behind(rng, f"{one}\n\n{rng.choice(ROLES)}{rng.choice(SAID)}\n{other}"), (None,)
+    )
 
 
 def _rating_alone(rng: Random) -> MadeText:
     one, other = _two_ratings(rng)
     earlier = rng.choice(
-        ("", "", f"Strengths: {other}\n", f"It meets {other} of the criteria.\n", f"Confidence: {other}\n")
+        (
+            "",
+            "",
+            f"Strengths: {other}\n",
+            f"It meets {other} of the criteria.\n",
+            f"Confidence: {other}\n",
+        )
     )
     written = rng.choice(("{}", "**{}**", *RATED)).format(one)
     return MadeText("rating", _behind(rng, f"{earlier}\n{written}"), (one,))
 
 
-_LABELS: tuple[Callable[[Random, Labels], MadeText], ...] = (_joined, _listed, _denied, _run_on, _last, _last, _alone)
+_LABELS: tuple[Callable[[Random, Labels], MadeText], ...] = (
+    _joined,
+    _listed,
+    _denied,
+    _run_on,
+    _last,
+    _last,
+    _alone,
+)
 _RATINGS: tuple[Callable[[Random], MadeText], ...] = (
     _joined_ratings,
     _denied_rating,

@@ -1,7 +1,8 @@
 """Checks of what the parsers read, by plain means that share no code with them.
 
-Each check gives what is wrong with a parser's result for a text, or `None`. Slow and simple on purpose: own text by a
-search from the end, objects by trying all pairs of braces, numbers by their digits.
+Each check gives what is wrong with a parser's result for a text, or `None`. Slow and simple on
+purpose: own text by a search from the end, objects by trying all pairs of braces, numbers by their
+digits.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from judgegym.judges.parsing.rubric_scores import (
     is_strict_feedback,
     prometheus_result,
 )
-from judgegym.judges.parsing.scores import bracketed_rating, listwise_scores, rating, rating_official, score_object
+from judgegym.judges.parsing.scores import (
+    bracketed_rating,
+    listwise_scores,
+    rating,
+    rating_official,
+    score_object,
+)
 from judgegym.judges.parsing.thinking import after_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictParser
 
@@ -36,7 +43,10 @@ _UPPER_TO_LOWER = {code: code + 32 for code in range(65, 91)}
 _MIRRORED = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
 _LABEL_WORDS = ("VERDICT", "DECISION", "JUDGMENT")
 _SCORE_WORDS = ("SCORE", "RATING", "GRADE", "VERDICT")
-_YES, _NO = ("1", "1.0", "1e0", "true", '"1"', '"yes"', '"true"'), ("0", "0.0", "false", '"0"', '"no"', '"false"')
+_YES, _NO = (
+    ("1", "1.0", "1e0", "true", '"1"', '"yes"', '"true"'),
+    ("0", "0.0", "false", '"0"', '"no"', '"false"'),
+)
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -48,7 +58,9 @@ def own_text(text: str) -> str:
     """What follows the judge's last thinking, up to a line that begins some which never ends."""
     tags = list(_tags(text))
     for start in (0, *(end for _, end, _, begins in tags if not begins)):
-        if tags and _is_an_object(text[start:]):  # tags within an object that is all of the rest end no thinking
+        if tags and _is_an_object(
+            text[start:]
+        ):  # tags within an object that is all of the rest end no thinking
             return text[start:]
     start, opened, inner = 0, dict[str, int](), set[str]()
     for at, end, kind, begins in tags:
@@ -82,14 +94,21 @@ def _is_quoted(text: str, at: int, end: int) -> bool:
     before, after = text[max(0, at - 120) : at], text[end : end + 120]
     if before.endswith(("'", '"', "`")) and after.lstrip("\\").startswith(("'", '"', "`")):
         return True
-    codes = [part.replace("```", "").count("`") for part in (before.rpartition("\n")[2], after.partition("\n")[0])]
+    codes = [
+        part.replace("```", "").count("`")
+        for part in (before.rpartition("\n")[2], after.partition("\n")[0])
+    ]
     return codes[0] % 2 == 1 and codes[1] > 0
 
 
 def _is_an_object(text: str) -> bool:
     body = _without_tokens(text).strip().removesuffix("```").rstrip()
     if body.startswith("```"):
-        body = body[3:].lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789").lstrip()
+        body = (
+            body[3:]
+            .lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")
+            .lstrip()
+        )
     try:
         return isinstance(json.loads(body, strict=False), dict)
     except (ValueError, RecursionError):
@@ -108,7 +127,9 @@ def _behind(text: str, find: Callable[[str], ParsedVerdict[Any] | None]) -> str:
     assert found is not None and found.at is not None
     own = own_text(text)
     start = text.find(own, max(0, found.at[1] - len(own)))
-    return _without_tokens(text[: start + len(own)] if 0 <= start <= found.at[0] else text)[found.at[1] :]
+    return _without_tokens(text[: start + len(own)] if 0 <= start <= found.at[0] else text)[
+        found.at[1] :
+    ]
 
 
 def _said(behind: str, words: tuple[str, ...], allowed: tuple[str, ...]) -> str | None:
@@ -139,7 +160,11 @@ def _is_joined(text: str, at: tuple[int, int]) -> bool:
         if before.endswith("]" + joint):
             opened = before.rfind("[", 0, len(before) - len(joint))
             inside = before[opened + 1 : -len(joint)].rstrip("]")
-            return len(inside) == 1 and inside in "abcd" and inside != _lower(text[slice(*at)]).strip("[]")
+            return (
+                len(inside) == 1
+                and inside in "abcd"
+                and inside != _lower(text[slice(*at)]).strip("[]")
+            )
     return False
 
 
@@ -190,10 +215,16 @@ def _arena(text: str, own: str) -> str | None:
     own = own.upper()
     for opening, closing in (("[[", "]]"), ("[", "]")):
         pieces = [piece.lstrip("[").partition(closing) for piece in own.split(opening)[1:]]
-        labels = [inside for inside, found, _ in pieces if found and inside and not inside.strip("AB<>=")]
+        labels = [
+            inside for inside, found, _ in pieces if found and inside and not inside.strip("AB<>=")
+        ]
         if labels:
             last = labels[-1]
-            return None if label == _MIRRORED.get(last, last) else f"{label} read, the last label is {last}"
+            return (
+                None
+                if label == _MIRRORED.get(last, last)
+                else f"{label} read, the last label is {last}"
+            )
     return f"{label} read, and there is no label"
 
 
@@ -211,7 +242,11 @@ def _choice(text: str, own: str) -> str | None:
         if "[[TIE]]" in _plain(behind) or _object_behind(behind, "verdict") is not None:
             return f"{letter} read, another one follows"
     last = max("ABCD", key=lambda shown: own.rfind(f"[[{shown}]]"))
-    return None if letter in (None, last) and (letter is None or f"[[{letter}]]" in own) else f"{letter} read"
+    return (
+        None
+        if letter in (None, last) and (letter is None or f"[[{letter}]]" in own)
+        else f"{letter} read"
+    )
 
 
 def _choice_official(text: str) -> str | None:
@@ -246,20 +281,34 @@ def _rating(text: str) -> str | None:
         ending = "\n".join(lines).rstrip(" \n*_`)].")
         scale = ending.removesuffix("10").rstrip()
         before_of = scale.removesuffix("of")
-        if scale != ending and (scale.endswith("/") or (before_of != scale and not before_of[-1:].isalpha())):
+        if scale != ending and (
+            scale.endswith("/") or (before_of != scale and not before_of[-1:].isalpha())
+        ):
             ending = scale
         if _digits(ending)[-1:] == [str(value)] and 1 <= value <= 10:
             return None
         # Behind a named rating, lines that name other numbers may follow.
         name = lines.pop().rpartition(":")[0].upper() if lines else ""
-        named = any(word in line.upper() for line in lines for word in (*_SCORE_WORDS, "RESULT", "OVERALL", "TOTAL"))
-        if not name or not named or (any(word in name for word in _SCORE_WORDS) and "PREVIOUS" not in name):
+        named = any(
+            word in line.upper()
+            for line in lines
+            for word in (*_SCORE_WORDS, "RESULT", "OVERALL", "TOTAL")
+        )
+        if (
+            not name
+            or not named
+            or (any(word in name for word in _SCORE_WORDS) and "PREVIOUS" not in name)
+        ):
             return f"{value} read"
 
 
 def _rating_official(text: str) -> str | None:
     value = rating_official(text)
-    return None if value is None or (text.rstrip().endswith(str(value)) and 1 <= value <= 10) else f"{value} read"
+    return (
+        None
+        if value is None or (text.rstrip().endswith(str(value)) and 1 <= value <= 10)
+        else f"{value} read"
+    )
 
 
 def objects(text: str) -> Iterator[tuple[Mapping[str, object], str]]:
@@ -281,7 +330,11 @@ def _binary(text: str) -> str | None:
     verdict = binary_verdict(text)
     if verdict is None:
         return None
-    problem = _said(_behind(text, binary_verdict.find), ("VERDICT",), ("1", "YES", "TRUE") if verdict else ("0", "NO"))
+    problem = _said(
+        _behind(text, binary_verdict.find),
+        ("VERDICT",),
+        ("1", "YES", "TRUE") if verdict else ("0", "NO"),
+    )
     if problem is not None:
         return problem
     for fields, written in objects(own_text(text)):
@@ -289,7 +342,9 @@ def _binary(text: str) -> str | None:
             value = fields["verdict"]
             shown = json.dumps(value.strip() if isinstance(value, str) else value).lower()
             allowed = _YES if verdict else _NO
-            literal = shown in allowed and any(word.strip('"') in written.lower() for word in allowed)
+            literal = shown in allowed and any(
+                word.strip('"') in written.lower() for word in allowed
+            )
             return None if literal else f"{verdict} read of {value!r}"
     return f"{verdict} read, and there is no object"
 
@@ -303,11 +358,17 @@ def _score(text: str) -> str | None:
         return problem
     for fields, written in objects(own_text(text)):
         value = fields.get("score")
-        whole = isinstance(value, int | float) and not isinstance(value, bool) and value == found.score
+        whole = (
+            isinstance(value, int | float) and not isinstance(value, bool) and value == found.score
+        )
         shown = isinstance(value, str) and _digits(value)[:1] == [str(found.score)]
         if whole or shown:
             literal = str(found.score) in written or "e" in written.lower()
-            return None if literal and 0 <= found.score <= 100 else f"{found.score} read of {written!r}"
+            return (
+                None
+                if literal and 0 <= found.score <= 100
+                else f"{found.score} read of {written!r}"
+            )
         if "score" in fields:
             return f"{found.score} read, the last score is {value!r}"
     return f"{found.score} read, and there is no object"
@@ -317,15 +378,23 @@ def _listwise(text: str) -> str | None:
     found = listwise_scores(text, IDS)
     if found is None:
         return None
-    written = next((written for fields, written in objects(own_text(text)) if "scores" in fields), None)
+    written = next(
+        (written for fields, written in objects(own_text(text)) if "scores" in fields), None
+    )
     if written is None:
         return f"{found} read, and there is no object"
-    entries = [[(name.lower(), value) for name, value in entry] for entry in dict(_pairs(written))["scores"]]
+    entries = [
+        [(name.lower(), value) for name, value in entry]
+        for entry in dict(_pairs(written))["scores"]
+    ]
     names = [sorted(name for name, _ in entry) for entry in entries]
     if any(len(set(each)) < len(each) for each in names) or sorted(found) != sorted(IDS):
         return f"{found} read of {written!r}"
     given = [(dict(entry)["id"], dict(entry)["score"]) for entry in entries]
-    in_range = all(isinstance(value, int | float) and value is not True and 0 <= value <= 1 for _, value in given)
+    in_range = all(
+        isinstance(value, int | float) and value is not True and 0 <= value <= 1
+        for _, value in given
+    )
     same = sorted(given) == sorted((own, entry.score) for own, entry in found.items())
     return None if same and in_range else f"{found} read of {written!r}"
 
@@ -344,17 +413,29 @@ def _tagged(tag: str, parse: VerdictParser[..., int]) -> Callable[[str], str | N
             return None
         behind = _behind(text, parse.find)
         problem = _said(behind, _SCORE_WORDS, (str(value),)) or _object_behind(behind, "score")
-        later = [part for each in ("[SCORE]", "[RESULT]") for part in _plain(behind).split(each)[1:]]
-        if problem is not None or any(not part.lstrip(":([").startswith(str(value)) for part in later):
+        later = [
+            part for each in ("[SCORE]", "[RESULT]") for part in _plain(behind).split(each)[1:]
+        ]
+        if problem is not None or any(
+            not part.lstrip(":([").startswith(str(value)) for part in later
+        ):
             return problem or f"{value} read, a tag follows"
         fields, written = next(objects(own), ({}, "-"))
-        if fields.get("score") in (value, str(value)) and _without_tokens(text).rstrip("` \r\n").endswith(written):
+        if fields.get("score") in (value, str(value)) and _without_tokens(text).rstrip(
+            "` \r\n"
+        ).endswith(written):
             return None
         lines = own[_last(own, tag) + len(tag) :].replace("\r", "\n").split("\n")
-        line = next((line for line in lines if line.strip(" \t:*_`")), "")  # the number may stand on the next line
-        if _last(own, tag) < 0 and own.strip(" *_`#\r\n\t").upper().startswith(("[FEEDBACK]", "FEEDBACK:")):
+        line = next(
+            (line for line in lines if line.strip(" \t:*_`")), ""
+        )  # the number may stand on the next line
+        if _last(own, tag) < 0 and own.strip(" *_`#\r\n\t").upper().startswith(
+            ("[FEEDBACK]", "FEEDBACK:")
+        ):
             ending = own.rstrip().replace("\r", "\n").rpartition("\n")[2].strip("*_# \t")
-            named = ending.upper().startswith(("SCORE", "RESULT")) and _digits(ending)[:1] == [str(value)]
+            named = ending.upper().startswith(("SCORE", "RESULT")) and _digits(ending)[:1] == [
+                str(value)
+            ]
             return None if named else f"{value} read of {ending!r}"
         at_most = _digits(line)
         literal = _last(own, tag) >= 0 and at_most[:1] == [str(value)] and 1 <= value <= 5
@@ -371,7 +452,9 @@ def _split(text: str) -> str | None:
     parts = split(text)
     opens, closes = text.count("<think>"), text.count("</think>")
     after = text.rpartition("</think>")[2].strip()
-    is_valid = opens == closes == 1 and text.index("<think>") < text.index("</think>") and after != ""
+    is_valid = (
+        opens == closes == 1 and text.index("<think>") < text.index("</think>") and after != ""
+    )
     if parts.valid is not is_valid or (parts.valid and parts.answer != after):
         return f"{parts}"
     return None if parts.answer in text and parts.thinking in text else "not in the text"
@@ -397,7 +480,10 @@ def _reason(text: str) -> str | None:
     if reason is None or not known or not isinstance(known[0], str):
         return None if reason is None else f"{reason!r} read"
     return (
-        None if reason == "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in known[0]) else reason
+        None
+        if reason
+        == "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in known[0])
+        else reason
     )
 
 

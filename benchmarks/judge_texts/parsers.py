@@ -1,10 +1,12 @@
 """The longest time for which a text of 1 MB holds the event loop, for each parser and each use of `delimit`.
 
-Every function that reads a text in the event loop gets hostile texts of this many bytes: repeated braces, brackets,
-tags, tokens, titles, broken objects, digits, white space, characters beyond ASCII. Printed is, for each function, the
-slowest text and the CPU time of its best round, which the machine's other work disturbs least.
+Every function that reads a text in the event loop gets hostile texts of this many bytes: repeated
+braces, brackets, tags, tokens, titles, broken objects, digits, white space, characters beyond
+ASCII. Printed is, for each function, the slowest text and the CPU time of its best round, which the
+machine's other work disturbs least.
 
-    python -m benchmarks.judge_texts.parsers [--megabytes 1] [--rounds 2] [--only NAME] [--results FILE]
+    python -m benchmarks.judge_texts.parsers [--megabytes 1] [--rounds 2] [--only NAME] [--results
+    FILE]
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_te
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.criteria import criteria_verdicts
 from judgegym.judges.parsing.json_objects import last_first
-from judgegym.judges.parsing.rubric_scores import before_feedback, feedback_score, feedback_text, is_strict_feedback
+from judgegym.judges.parsing.rubric_scores import (
+    before_feedback,
+    feedback_score,
+    feedback_text,
+    is_strict_feedback,
+)
 from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.template_tokens import broken_up
@@ -50,7 +57,15 @@ PIECES = (
     '{"scores":[', '{"id":"ghjkm","score":1},', "ghjk", "[Start of answer ghjkm]\n", "[end of answer",
     "\n\nuser: a", "assistant: a\n\n", "user:", "\n> ", "\nuser ",
 )  # fmt: skip
-ENDINGS = ("", "{" * 20_000, '{"a":' * 4_000, '{"a":' * 900 + "1" + "}" * 900, "[SCORE] 5", '{"verdict": 1}', " 7")
+ENDINGS = (
+    "",
+    "{" * 20_000,
+    '{"a":' * 4_000,
+    '{"a":' * 900 + "1" + "}" * 900,
+    "[SCORE] 5",
+    '{"verdict": 1}',
+    " 7",
+)
 
 
 def objects(text: str) -> list[object]:
@@ -70,13 +85,20 @@ def sections(text: str) -> object:
 
 def rubric_reading(text: str) -> object:
     """All that the rubric judge reads in one text."""
-    return feedback_score(text), is_strict_feedback(text, "feedback_score"), feedback_text(text), before_feedback(text)
+    return (
+        feedback_score(text),
+        is_strict_feedback(text, "feedback_score"),
+        feedback_text(text),
+        before_feedback(text),
+    )
 
 
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     **PARSERS,
     "aspects: read_verdict": read_verdict,
-    "checklists: criteria_verdicts": criteria_verdicts.given({own: {"met": 1.0, "unmet": 0.0} for own in IDS}),
+    "checklists: criteria_verdicts": criteria_verdicts.given(
+        {own: {"met": 1.0, "unmet": 0.0} for own in IDS}
+    ),
     "rubrics: score and feedback": rubric_reading,
     "json_objects.last_first": objects,
     "style_of": style_of,
@@ -100,7 +122,9 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "rubrics: rubric_prompt": lambda text: rubric_prompt(
         Rubric("Is it short?"), JudgeTask("Why?", (text,)), RubricJudgeSettings()
     ),
-    "critique_messages": lambda text: critique_messages([{"role": "user", "content": "Judge."}], text),
+    "critique_messages": lambda text: critique_messages(
+        [{"role": "user", "content": "Judge."}], text
+    ),
 }
 
 
@@ -135,16 +159,28 @@ def main() -> None:
     results_option(parser)
     arguments = parser.parse_args()
     texts = hostile(round(1_000_000 * arguments.megabytes))
-    print(f"{len(texts)} texts of {arguments.megabytes:g} MB; milliseconds of the slowest for each function")
+    print(
+        f"{len(texts)} texts of {arguments.megabytes:g} MB; milliseconds of the slowest for each "
+        "function"
+    )
     worst, worst_name = 0.0, ""
     for name, function in FUNCTIONS.items():
         if arguments.only in name:
-            times = {shown: milliseconds(function, text, arguments.rounds) for shown, text in texts.items()}
+            times = {
+                shown: milliseconds(function, text, arguments.rounds)
+                for shown, text in texts.items()
+            }
             slowest = max(times, key=lambda shown: times[shown])
             worst, worst_name = max((worst, worst_name), (times[slowest], name))
             print(f"{name:26} {times[slowest]:7.1f}   {slowest}", flush=True)
-    work = f"the slowest of all parsers and delimiters ({worst_name}), on a hostile text of {arguments.megabytes:g} MB"
-    report([Measured("others", work, "ms of CPU", worst, "limit", LIMIT_MS, at_most=1)], arguments.results)
+    work = (
+        f"the slowest of all parsers and delimiters ({worst_name}), on a hostile text of "
+        f"{arguments.megabytes:g} MB"
+    )
+    report(
+        [Measured("others", work, "ms of CPU", worst, "limit", LIMIT_MS, at_most=1)],
+        arguments.results,
+    )
 
 
 if __name__ == "__main__":

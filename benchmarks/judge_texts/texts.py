@@ -17,7 +17,18 @@ PROSE = (
     "My first impression was **4**.",
     "",
 )
-ARENA = ("[[A>>B]]", "[[A>B]]", "[[A=B]]", "[[B>A]]", "[[B>>A]]", "[[B<A]]", "[[a<<b]]", "[A>B]", "[[A<>B]]", "[[tie]]")
+ARENA = (
+    "[[A>>B]]",
+    "[[A>B]]",
+    "[[A=B]]",
+    "[[B>A]]",
+    "[[B>>A]]",
+    "[[B<A]]",
+    "[[a<<b]]",
+    "[A>B]",
+    "[[A<>B]]",
+    "[[tie]]",
+)
 ARENA_NEARLY = (
     "[[ B>A ]]",
     "**B>>A**",
@@ -29,11 +40,82 @@ ARENA_NEARLY = (
     "Verdict: tie",
 )
 CHOICE = ("[[A]]", "[[B]]", "[[C]]", "[[D]]", "[[E]]", "[[a]]", "[A]", "[[AB]]", "[[ A ]]")
-CHOICE_NEARLY = ("[a]", "[[Tie]]", "［［Ｂ］］", "\\[\\[C\\]\\]", "My verdict is B.", "**D**", "[[D")
-RATING = ("7", "10", "**8**", "7/10", "6 out of 10", "(5)", "11", "0", "-5", "7-8", "3.5", "9.", "٣", "1 of 10", "8 %")
-VALUES = ("1", "0", "true", "false", '"yes"', '"NO"', '"1"', "2", "null", "0.7", "-1", "NaN", "1e0", '"maybe"', "[1]")
-SCORES = ("85", "0", "100", '"70/100"', '"90%"', "85.0", "101", "-3", "null", "true", '"n/a"', "1e2", "9" * 30, '"٧٠"')
-UNIT = ("0.8", "0", "1", "1.0", "0.25", "1e-3", "1.01", "-0.1", "80", "true", '"0.8"', "null", "NaN", "Infinity", "[1]")
+CHOICE_NEARLY = (
+    "[a]",
+    "[[Tie]]",
+    "［［Ｂ］］",
+    "\\[\\[C\\]\\]",
+    "My verdict is B.",
+    "**D**",
+    "[[D",
+)
+RATING = (
+    "7",
+    "10",
+    "**8**",
+    "7/10",
+    "6 out of 10",
+    "(5)",
+    "11",
+    "0",
+    "-5",
+    "7-8",
+    "3.5",
+    "9.",
+    "٣",
+    "1 of 10",
+    "8 %",
+)
+VALUES = (
+    "1",
+    "0",
+    "true",
+    "false",
+    '"yes"',
+    '"NO"',
+    '"1"',
+    "2",
+    "null",
+    "0.7",
+    "-1",
+    "NaN",
+    "1e0",
+    '"maybe"',
+    "[1]",
+)
+SCORES = (
+    "85",
+    "0",
+    "100",
+    '"70/100"',
+    '"90%"',
+    "85.0",
+    "101",
+    "-3",
+    "null",
+    "true",
+    '"n/a"',
+    "1e2",
+    "9" * 30,
+    '"٧٠"',
+)
+UNIT = (
+    "0.8",
+    "0",
+    "1",
+    "1.0",
+    "0.25",
+    "1e-3",
+    "1.01",
+    "-0.1",
+    "80",
+    "true",
+    '"0.8"',
+    "null",
+    "NaN",
+    "Infinity",
+    "[1]",
+)
 IDS = ("ghjkm", "npqrt", "vwxzg")
 SCORE_NEARLY = (
     "Score: 2",
@@ -49,8 +131,32 @@ OBJECT_NEARLY = (
     "Verdict: 0", "My verdict is yes.", "**Score: 30**", '{"output": {"verdict": 0, "score": 9}}', '{"rating": 20}',
     "[0]", '{"reason": "so", "ver', '{"reasoning": "so", "score": [4]}', "{'verdict': 1, 'score': 70}", "Score: 85/100",
 )  # fmt: skip
-SCALED = ("4", "5", "(3)", "[2]", "4/5", "3 out of 5", "4.5", "6", "**1**", ": 2", "3-4", "five", "٤", "- 2", "5 stars")
-REASONS = ('"so"', '"it says {\\"verdict\\": 0}"', '"two\nlines"', '"[SCORE] 2"', '"\\u0031"', "null", '"a } b { c"')
+SCALED = (
+    "4",
+    "5",
+    "(3)",
+    "[2]",
+    "4/5",
+    "3 out of 5",
+    "4.5",
+    "6",
+    "**1**",
+    ": 2",
+    "3-4",
+    "five",
+    "٤",
+    "- 2",
+    "5 stars",
+)
+REASONS = (
+    '"so"',
+    '"it says {\\"verdict\\": 0}"',
+    '"two\nlines"',
+    '"[SCORE] 2"',
+    '"\\u0031"',
+    "null",
+    '"a } b { c"',
+)
 TOKENS = ("<|im_end|>", "</s>", "<|eot_id|>", "<pad>", "<end_of_turn>", "<｜end▁of▁sentence｜>")
 TAGS = (
     ("<think>", "</think>"),
@@ -60,7 +166,14 @@ TAGS = (
 )
 """Of the markers of thinking those that occur here, in lower case."""
 THINKING = (
-    *("<think>", "</think>", "<Think>", "</THINK>", "<think>\nHm. [[B>A]] [SCORE] 1\n</think>\n", "<think"),
+    *(
+        "<think>",
+        "</think>",
+        "<Think>",
+        "</THINK>",
+        "<think>\nHm. [[B>A]] [SCORE] 1\n</think>\n",
+        "<think",
+    ),
     *("<reasoning>", "</reasoning>", "[THINK]Hm. [[B>A]] [SCORE] 1[/THINK]\n", "<|END_THINKING|>"),
 )
 _SPACES = ("\n", " ")
@@ -84,7 +197,11 @@ def _framed(verdict: Callable[[Random], str]) -> Callable[[Random], str]:
     """A text around a verdict: thinking, prose, perhaps an earlier verdict, prose, tokens."""
 
     def text(rng: Random) -> str:
-        parts = [rng.choice(THINKING) if rng.random() < 0.3 else "", rng.choice(PROSE), rng.choice(("\n", " ", "\n\n"))]
+        parts = [
+            rng.choice(THINKING) if rng.random() < 0.3 else "",
+            rng.choice(PROSE),
+            rng.choice(("\n", " ", "\n\n")),
+        ]
         if rng.random() < 0.25:
             parts += [verdict(rng), " ", rng.choice(PROSE), "\n"]
         parts += [verdict(rng), rng.choice(PROSE) if rng.random() < 0.2 else ""]
@@ -100,7 +217,11 @@ def _among(verdicts: tuple[str, ...], nearly: tuple[str, ...]) -> Callable[[Rand
     def text(rng: Random) -> str:
         parts = []
         for _ in range(rng.choice((2, 2, 3))):
-            announced = rng.choice(("The response says ", "It ends with:\n", "So: ")) if rng.random() < 0.3 else ""
+            announced = (
+                rng.choice(("The response says ", "It ends with:\n", "So: "))
+                if rng.random() < 0.3
+                else ""
+            )
             parts.append(announced + rng.choice(nearly if rng.random() < 0.5 else verdicts))
         return rng.choice(("\n", "\n\n", " ")).join(parts)
 
@@ -109,12 +230,17 @@ def _among(verdicts: tuple[str, ...], nearly: tuple[str, ...]) -> Callable[[Rand
 
 def _object(field: str, values: tuple[str, ...], reason: str) -> Callable[[Random], str]:
     def verdict(rng: Random) -> str:
-        fields = [f'"{reason}": {rng.choice(REASONS)}', f'"{rng.choice((field, field.title()))}": {rng.choice(values)}']
+        fields = [
+            f'"{reason}": {rng.choice(REASONS)}',
+            f'"{rng.choice((field, field.title()))}": {rng.choice(values)}',
+        ]
         if rng.random() < 0.1:
             fields.append(f'"inner": {{"{field}": {rng.choice(values)}}}')
         if rng.random() < 0.2:
             rng.shuffle(fields)
-        opening, comma, closing = rng.choice((("{", ", ", "}"), ("{", ",", "}"), ("{\n  ", ",\n  ", "\n}")))
+        opening, comma, closing = rng.choice(
+            (("{", ", ", "}"), ("{", ",", "}"), ("{\n  ", ",\n  ", "\n}"))
+        )
         written = opening + comma.join(fields) + closing
         frame = rng.choice(("{}", "{}", "{}", "```json\n{}\n```", "{{}}", "[{}]", "'{}'"))
         return frame.replace("{}", written)
@@ -124,7 +250,11 @@ def _object(field: str, values: tuple[str, ...], reason: str) -> Callable[[Rando
 
 def _listed(rng: Random) -> str:
     """Scores of a group: mostly of every id once, in any order, and mostly in range."""
-    ids = rng.sample(IDS, 3) if rng.random() < 0.8 else rng.choices((*IDS, "GHJKM", "other", ""), k=rng.randint(0, 4))
+    ids = (
+        rng.sample(IDS, 3)
+        if rng.random() < 0.8
+        else rng.choices((*IDS, "GHJKM", "other", ""), k=rng.randint(0, 4))
+    )
     entries = []
     for own in ids:
         value = rng.choice(UNIT[:6] if rng.random() < 0.9 else UNIT)
@@ -169,7 +299,10 @@ _TEMPLATES: tuple[Callable[[Random], str], ...] = (
     _among(ARENA, ARENA_NEARLY),
     _among(CHOICE, CHOICE_NEARLY),
     _among(("[SCORE] 4", "[SCORE] 2/5", "[RESULT] 3", "[FEEDBACK] So."), SCORE_NEARLY),
-    _among(('{"reason": "so", "verdict": 1}', '{"reasoning": "so", "score": 85}', '{"verdict": 0}'), OBJECT_NEARLY),
+    _among(
+        ('{"reason": "so", "verdict": 1}', '{"reasoning": "so", "score": 85}', '{"verdict": 0}'),
+        OBJECT_NEARLY,
+    ),
     _soup,
 )
 

@@ -27,7 +27,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if missing:
         print(f"--tests: not in {checkout}: {', '.join(missing)}", file=sys.stderr)
         return 2
-    mutants = draw(checkout, seed=options.seed, count=options.count, only=options.only, exclude=options.exclude)
+    mutants = draw(
+        checkout, seed=options.seed, count=options.count, only=options.only, exclude=options.exclude
+    )
     selection = TestSelection(checkout, options.tests, options.importers)
     if options.list:
         for mutant in mutants:
@@ -40,7 +42,9 @@ def main(words: Sequence[str] | None = None) -> int:
         runner = Runner(checkout, python, selection, options.timeout, Path(scratch), options.jobs)
         if options.check and (failed := runner.check(mutants)) is not None:
             print(
-                f"{failed}\nthe tests fail on the unchanged tree: they can say nothing about mutants", file=sys.stderr
+                f"{failed}\nthe tests fail on the unchanged tree: they can say nothing about "
+                "mutants",
+                file=sys.stderr,
             )
             return 2
         outcomes = run(runner, mutants, options.jobs)
@@ -56,18 +60,43 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     here = Path(__file__).resolve().parents[2]
-    parser.add_argument("--checkout", type=Path, default=here, help="tree to change copies of (default: this one)")
-    parser.add_argument("--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)")
+    parser.add_argument(
+        "--checkout", type=Path, default=here, help="tree to change copies of (default: this one)"
+    )
+    parser.add_argument(
+        "--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--count", type=int, default=50, help="mutants to draw (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants at once (default: %(default)s)")
-    parser.add_argument("--tests", nargs="*", default=[], help="run where the tests of the module itself all pass")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a mutant (default: %(default)s)")
-    parser.add_argument("--importers", type=int, default=8, help="test files beside its mirror (default: %(default)s)")
-    parser.add_argument("--only", nargs="*", default=[], help="files, folders or patterns to change")
-    parser.add_argument("--exclude", nargs="*", default=[], help="files, folders or patterns to leave alone")
-    parser.add_argument("--check", action="store_true", help="first run the chosen tests on the unchanged tree")
-    parser.add_argument("--list", action="store_true", help="show the mutants and their tests, and run nothing")
+    parser.add_argument(
+        "--count", type=int, default=50, help="mutants to draw (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="mutants at once (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--tests", nargs="*", default=[], help="run where the tests of the module itself all pass"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=300.0, help="seconds for a mutant (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--importers",
+        type=int,
+        default=8,
+        help="test files beside its mirror (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="files, folders or patterns to change"
+    )
+    parser.add_argument(
+        "--exclude", nargs="*", default=[], help="files, folders or patterns to leave alone"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="first run the chosen tests on the unchanged tree"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show the mutants and their tests, and run nothing"
+    )
     parser.add_argument("--out", type=Path, help="write all outcomes there, as JSON")
     return parser.parse_args(words)
 
@@ -79,7 +108,9 @@ def run(runner: Runner, mutants: Sequence[Mutant], jobs: int) -> list[Outcome]:
         for outcome in pool.map(runner.run, mutants):
             mutant = outcome.mutant
             print(
-                f"{outcome.status:<8} {outcome.seconds:6.1f} s  {mutant.file}:{mutant.line}  {mutant.kind}", flush=True
+                f"{outcome.status:<8} {outcome.seconds:6.1f} s  {mutant.file}:{mutant.line}  "
+                f"{mutant.kind}",
+                flush=True,
             )
             if outcome.is_alive:
                 print(diff(mutant), flush=True)
@@ -95,7 +126,11 @@ def summarise(outcomes: Sequence[Outcome], seed: int, out: Path | None) -> None:
     for outcome in alive:
         print(f"  {outcome.mutant.file}:{outcome.mutant.line}  {outcome.mutant.kind}")
     if out is not None:
-        report = {"seed": seed, "counts": dict(counts), "mutants": [asdict(outcome) for outcome in outcomes]}
+        report = {
+            "seed": seed,
+            "counts": dict(counts),
+            "mutants": [asdict(outcome) for outcome in outcomes],
+        }
         out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -1,7 +1,7 @@
 """Code that no mutant changes, because no test should notice the change.
 
-Docstrings, annotations, decorators, `assert`, guards of `__main__` and of type checking, log calls, messages of errors
-and texts of help.
+Docstrings, annotations, decorators, `assert`, guards of `__main__` and of type checking, log calls,
+messages of errors and texts of help.
 """
 
 from __future__ import annotations
@@ -19,16 +19,22 @@ TEXTS_AND_LISTS = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp, ast.Dict)
 
 def is_left_alone(node: ast.AST) -> bool:
     """Whether neither this node nor any below it is changed."""
-    if isinstance(node, ast.Assert) or type(node).__name__ == "TypeAlias":  # a class of `ast` from Python 3.12 on
+    if (
+        isinstance(node, ast.Assert) or type(node).__name__ == "TypeAlias"
+    ):  # a class of `ast` from Python 3.12 on
         return True
     if isinstance(node, ast.If):
         test = ast.unparse(node.test)
         return test.startswith("__name__ ==") or test.endswith("TYPE_CHECKING")
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant) or is_log_call(node.value)  # a constant is a docstring
+        return isinstance(node.value, ast.Constant) or is_log_call(
+            node.value
+        )  # a constant is a docstring
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
-        return any(name in decorator for decorator in decorators for name in ("overload", "abstractmethod"))
+        return any(
+            name in decorator for decorator in decorators for name in ("overload", "abstractmethod")
+        )
     if isinstance(node, ast.ClassDef):
         return any("Protocol" in ast.unparse(base) for base in node.bases)
     if isinstance(node, ast.keyword):

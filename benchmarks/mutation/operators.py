@@ -1,8 +1,8 @@
 """The changes that make mutants of a module: one place each, and the result always parses as another program.
 
-A comparison is turned or moved by its boundary, a number by one, `and` becomes `or`, a condition is negated, `+`
-becomes `-`, a value is returned as `None`, a call or a `raise` is left out, a keyword's True becomes False.
-`exclusions` says which code is left alone.
+A comparison is turned or moved by its boundary, a number by one, `and` becomes `or`, a condition is
+negated, `+` becomes `-`, a value is returned as `None`, a call or a `raise` is left out, a
+keyword's True becomes False. `exclusions` says which code is left alone.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Source:
         """Replace a whole node."""
         return Replacement(kind, *self.span(node), text)
 
-    def operator(self, kind: str, left: ast.expr, right: ast.expr, pattern: str, text: str) -> Iterator[Replacement]:
+    def operator(
+        self, kind: str, left: ast.expr, right: ast.expr, pattern: str, text: str
+    ) -> Iterator[Replacement]:
         """Replace the operator between two operands, which may stand in parentheses."""
         gap, end = self.span(left)[1], self.span(right)[0]
         found = list(re.finditer(pattern.encode(), self.data[gap:end]))
@@ -119,7 +121,9 @@ def mutants_of(root: Path, file: str) -> Iterator[Mutant]:
             last = len(data) if last < 0 else last
             before = data[first:last].decode()
             after = (data[first:start] + text.encode() + data[end:last]).decode()
-            yield Mutant(file, 1 + data.count(b"\n", 0, start), kind, start, end, text, before, after)
+            yield Mutant(
+                file, 1 + data.count(b"\n", 0, start), kind, start, end, text, before, after
+            )
 
 
 def replacements(source: Source, node: ast.AST) -> Iterator[Replacement]:
@@ -148,8 +152,12 @@ def leave_statement_out(source: Source, node: ast.AST) -> Iterator[Replacement]:
 def change_comparison(source: Source, node: ast.AST) -> Iterator[Replacement]:
     """Turn equality and membership round, and move the boundary of an order."""
     if isinstance(node, ast.Compare):
-        for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
-            yield from source.operator("comparison", left, right, *COMPARISONS[type(operator).__name__])
+        for left, operator, right in zip(
+            [node.left, *node.comparators], node.ops, node.comparators, strict=False
+        ):
+            yield from source.operator(
+                "comparison", left, right, *COMPARISONS[type(operator).__name__]
+            )
 
 
 def swap_and_or(source: Source, node: ast.AST) -> Iterator[Replacement]:
@@ -162,9 +170,19 @@ def swap_and_or(source: Source, node: ast.AST) -> Iterator[Replacement]:
 
 def change_arithmetic(source: Source, node: ast.AST) -> Iterator[Replacement]:
     """Take the inverse operation, or leave a sign or a `not` out."""
-    if isinstance(node, ast.BinOp) and type(node.op).__name__ in ARITHMETIC and exclusions.may_be_numeric(node):
-        yield from source.operator("arithmetic", node.left, node.right, *ARITHMETIC[type(node.op).__name__])
-    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and exclusions.may_be_numeric(node):
+    if (
+        isinstance(node, ast.BinOp)
+        and type(node.op).__name__ in ARITHMETIC
+        and exclusions.may_be_numeric(node)
+    ):
+        yield from source.operator(
+            "arithmetic", node.left, node.right, *ARITHMETIC[type(node.op).__name__]
+        )
+    elif (
+        isinstance(node, ast.AugAssign)
+        and isinstance(node.op, ast.Add | ast.Sub)
+        and exclusions.may_be_numeric(node)
+    ):
         swap = (r"\+=", "-=") if isinstance(node.op, ast.Add) else ("-=", "+=")
         yield from source.operator("arithmetic", node.target, node.value, *swap)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
@@ -175,11 +193,19 @@ def change_arithmetic(source: Source, node: ast.AST) -> Iterator[Replacement]:
 
 def change_constant(source: Source, node: ast.AST) -> Iterator[Replacement]:
     """Move a number by one, up and down; turn a keyword's True and False round."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+    ):
         yield source.whole("number", node, repr(node.value + 1))
         less = repr(node.value - 1)
         yield source.whole("number", node, f"({less})" if less.startswith("-") else less)
-    elif isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool):
+    elif (
+        isinstance(node, ast.keyword)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, bool)
+    ):
         yield source.whole("True, False", node.value, repr(not node.value.value))
 
 
@@ -193,7 +219,9 @@ def negate_condition(source: Source, node: ast.AST) -> Iterator[Replacement]:
     for condition in conditions:
         if not isinstance(condition, ast.Compare | ast.UnaryOp | ast.Constant):
             start, end = source.span(condition)
-            yield Replacement("condition negated", start, end, f"(not ({source.data[start:end].decode()}))")
+            yield Replacement(
+                "condition negated", start, end, f"(not ({source.data[start:end].decode()}))"
+            )
 
 
 def is_none(node: ast.expr) -> bool:

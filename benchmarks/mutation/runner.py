@@ -19,7 +19,18 @@ from .operators import Mutant
 from .selection import TestSelection
 
 NOT_COPIED_FROM_ROOT = frozenset(
-    {".git", ".venv", "runs", "wandb", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+    {
+        ".git",
+        ".venv",
+        "runs",
+        "wandb",
+        "build",
+        "dist",
+        ".hypothesis",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+    }
 )
 """Large or made by machines. Only at the top: a package may have a folder of the same name."""
 PYTEST = ("-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
@@ -36,7 +47,8 @@ class Outcome:
 
     Attributes:
         mutant: the change.
-        status: `killed` by a failing test, or by a `timeout`; `survived` all tests; `untested` if none was chosen.
+        status: `killed` by a failing test, or by a `timeout`; `survived` all tests; `untested` if
+            none was chosen.
         seconds: how long its tests took.
         tests: the test files that decided.
         output: the end of what pytest printed, if they failed.
@@ -58,7 +70,13 @@ class Runner:
     """Judges mutants, as many at once as there are scratch copies."""
 
     def __init__(
-        self, checkout: Path, python: str, selection: TestSelection, timeout: float, scratch: Path, jobs: int
+        self,
+        checkout: Path,
+        python: str,
+        selection: TestSelection,
+        timeout: float,
+        scratch: Path,
+        jobs: int,
     ) -> None:
         """Make the copies; `timeout` is for all tests of one mutant together, in seconds."""
         self._python, self._selection, self._timeout = python, selection, timeout
@@ -68,8 +86,8 @@ class Runner:
             copy_tree(checkout, copy)
             self._free.put(copy)
         self._lock = threading.Lock()
-        # Cached bytecode is compared with its source by the second of the source's last change, so each version of a
-        # file gets a second of its own.
+        # Cached bytecode is compared with its source by the second of the source's last change, so
+        # each version of a file gets a second of its own.
         self._last_change = 1_000_000_000
 
     def run(self, mutant: Mutant) -> Outcome:
@@ -79,7 +97,9 @@ class Runner:
         path = copy / mutant.file
         original = path.read_bytes()
         try:
-            self._write(path, original[: mutant.start] + mutant.text.encode() + original[mutant.end :])
+            self._write(
+                path, original[: mutant.start] + mutant.text.encode() + original[mutant.end :]
+            )
             status, tests, output = self._verdict(mutant, copy, started)
         finally:
             self._write(path, original)
@@ -88,7 +108,9 @@ class Runner:
 
     def check(self, mutants: Iterable[Mutant]) -> str | None:
         """Run all tests that the mutants need on the unchanged tree; the output, if one fails."""
-        files = dict.fromkeys(test for mutant in mutants for test in self._selection.files_for(mutant.file))
+        files = dict.fromkeys(
+            test for mutant in mutants for test in self._selection.files_for(mutant.file)
+        )
         files |= dict.fromkeys(self._selection.fallback)
         if not files:
             return None
@@ -99,8 +121,14 @@ class Runner:
             self._free.put(copy)
         return None if code == 0 else output
 
-    def _verdict(self, mutant: Mutant, copy: Path, started: float) -> tuple[Status, tuple[str, ...], str]:
-        rounds = [files for files in (self._selection.files_for(mutant.file), self._selection.fallback) if files]
+    def _verdict(
+        self, mutant: Mutant, copy: Path, started: float
+    ) -> tuple[Status, tuple[str, ...], str]:
+        rounds = [
+            files
+            for files in (self._selection.files_for(mutant.file), self._selection.fallback)
+            if files
+        ]
         any_ran = False
         for files in rounds:
             left = self._timeout - (time.monotonic() - started)
@@ -110,13 +138,20 @@ class Runner:
             if code not in (0, NOTHING_COLLECTED):
                 return "killed", files, output
             any_ran = any_ran or code == 0
-        return "survived" if any_ran else "untested", tuple(file for files in rounds for file in files), ""
+        return (
+            "survived" if any_ran else "untested",
+            tuple(file for files in rounds for file in files),
+            "",
+        )
 
     def _pytest(
         self, copy: Path, files: Sequence[str], seconds: float | None, options: Sequence[str]
     ) -> tuple[int | None, str]:
         """Run pytest; its exit code (`None` if it took too long) and the end of its output."""
-        environment = {**os.environ, "PYTHONPATH": str(copy)}  # ahead of an editable install of the checkout
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(copy),
+        }  # ahead of an editable install of the checkout
         with tempfile.TemporaryFile() as printed:
             process = subprocess.Popen(
                 [self._python, "-m", "pytest", *options, *files],
@@ -151,6 +186,10 @@ def copy_tree(checkout: Path, copy: Path) -> None:
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         of_root = NOT_COPIED_FROM_ROOT if Path(folder) == checkout else frozenset()
-        return {name for name in names if name in of_root or name == "__pycache__" or name.endswith(".egg-info")}
+        return {
+            name
+            for name in names
+            if name in of_root or name == "__pycache__" or name.endswith(".egg-info")
+        }
 
     shutil.copytree(checkout, copy, ignore=left_out, symlinks=True)

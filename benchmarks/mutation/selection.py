@@ -1,7 +1,7 @@
 """Which test files a mutant of a module has to pass.
 
-First the files that mirror the module in `tests/`, then those that import it (themselves, or through a helper or a
-`conftest.py`), then those about the modules that import it.
+First the files that mirror the module in `tests/`, then those that import it (themselves, or
+through a helper or a `conftest.py`), then those about the modules that import it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
-MIRRORS = {"judgegym": "tests/core", "judgegym_trainers": "tests/trainers/plugins", "judgegym_trials": "tests/trials"}
+MIRRORS = {
+    "judgegym": "tests/core",
+    "judgegym_trainers": "tests/trainers/plugins",
+    "judgegym_trials": "tests/trials",
+}
 """The folder with the tests of each package."""
 
 
@@ -30,14 +34,22 @@ class TestSelection:
         self._limit = limit
         self._modules = {path: imports_of(root / path) for path in python_files(root, PACKAGES)}
         files = {path: imports_of(root / path) for path in python_files(root, ("tests",))}
-        self._direct = {path: names for path, names in files.items() if path.name.startswith("test_")}
+        self._direct = {
+            path: names for path, names in files.items() if path.name.startswith("test_")
+        }
         helpers = {path: names for path, names in files.items() if path not in self._direct}
         # A helper may be imported as `tests.x` or, from its own folder, as `x`.
-        by_name = {name: names for path, names in helpers.items() for name in (path.stem, module_of(path))}
+        by_name = {
+            name: names for path, names in helpers.items() for name in (path.stem, module_of(path))
+        }
         self._through_helpers: dict[Path, set[str]] = {}
         for path, names in self._direct.items():
             used = [by_name[name] for name in names if name in by_name]
-            used += [helpers[folder / "conftest.py"] for folder in path.parents if folder / "conftest.py" in helpers]
+            used += [
+                helpers[folder / "conftest.py"]
+                for folder in path.parents
+                if folder / "conftest.py" in helpers
+            ]
             self._through_helpers[path] = set[str]().union(*used)
 
     def files_for(self, file: str) -> tuple[str, ...]:
@@ -48,7 +60,11 @@ class TestSelection:
         near, seen = [path], {path}
         while near and len({*mirror, *others}) < self._limit:
             names = {module_of(module) for module in near}
-            near = [module for module, imported in self._modules.items() if module not in seen and names & imported]
+            near = [
+                module
+                for module, imported in self._modules.items()
+                if module not in seen and names & imported
+            ]
             seen.update(near)
             for module in near:
                 others += [*self._mirror(module), *(self._importing(module) if not mirror else [])]
@@ -68,7 +84,9 @@ class TestSelection:
         """The files that import a module themselves, then those that do so through a helper."""
         module = module_of(path)
         direct = [test for test, names in self._direct.items() if module in names]
-        direct.sort(key=lambda test: len(self._direct[test]))  # the more a test imports, the less it is about this one
+        direct.sort(
+            key=lambda test: len(self._direct[test])
+        )  # the more a test imports, the less it is about this one
         return direct + [test for test, names in self._through_helpers.items() if module in names]
 
 

@@ -1,7 +1,7 @@
 """The time that the list of all runs takes, as a browser gets it from `judgegym view`: 200 runs, half a second at most.
 
-Runs are copies of one of Arena-Hard (`evaluate --offline`), unfinished ones among them. The server is a process of its
-own; the time is that of one request to its end, the median of the rounds.
+Runs are copies of one of Arena-Hard (`evaluate --offline`), unfinished ones among them. The server
+is a process of its own; the time is that of one request to its end, the median of the rounds.
 
     python -m benchmarks.pages.listing [--runs 200] [--rounds 7] [--results FILE]
 """
@@ -30,7 +30,13 @@ ENTRY = "eval_environments/arena_hard_environment.py"
 def make_runs(folder: Path, count: int) -> None:
     """Write a run and its copies."""
     first = folder / "run-0"
-    words = [sys.executable, ENTRY, "evaluate", "--offline", f"--env.data_dir_to_save_evals={first}"]
+    words = [
+        sys.executable,
+        ENTRY,
+        "evaluate",
+        "--offline",
+        f"--env.data_dir_to_save_evals={first}",
+    ]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for number in range(1, count):
         shutil.copytree(first, folder / f"run-{number}")
@@ -48,7 +54,9 @@ def seconds_of(url: str, runs: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=7)
     results_option(parser)
@@ -60,10 +68,14 @@ def main() -> None:
             assert server.stdout is not None
             found = re.search(r"http://\S+/", server.stdout.readline())
             assert found is not None
-            taken = statistics.median(seconds_of(found[0], options.runs) for _ in range(options.rounds))
+            taken = statistics.median(
+                seconds_of(found[0], options.runs) for _ in range(options.rounds)
+            )
             server.terminate()
     work = f"the list of {options.runs} runs in a browser"
-    report([Measured("finished runs", work, "s", taken, "limit", LIMIT_S, at_most=1)], options.results)
+    report(
+        [Measured("finished runs", work, "s", taken, "limit", LIMIT_S, at_most=1)], options.results
+    )
 
 
 if __name__ == "__main__":

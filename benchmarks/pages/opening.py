@@ -2,10 +2,11 @@
 
     python -m benchmarks.pages.opening [--rounds 5]
 
-Two pages: that of a real offline evaluation of 2,000 rows (what `evaluate` itself writes), and one of 10,000 made-up
-rows with about 18 KB of texts each. On the second it also searches all texts, and measures the longest time for which
-the page did not answer meanwhile. The bound of the first is the promise of the page: under two seconds. Needs the extra
-`browser` and a Chromium.
+Two pages: that of a real offline evaluation of 2,000 rows (what `evaluate` itself writes), and one
+of 10,000 made-up rows with about 18 KB of texts each. On the second it also searches all texts, and
+measures the longest time for which
+the page did not answer meanwhile. The bound of the first is the promise of the page: under two
+seconds. Needs the extra `browser` and a Chromium.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ WATCH = """() => {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     results_option(parser)
     options = parser.parse_args()
@@ -62,16 +65,24 @@ def main() -> None:
 def measured(folder: Path, browser: Any, rounds: int) -> Iterator[Measured]:
     real = evaluated(folder, 2000)
     made = written(folder / "made.html", arena_like(10_000), replace(HEAD, total=10_000))
-    for work, path in (("an offline evaluation of 2,000 rows", real), ("10,000 rows of 18 KB", made)):
+    for work, path in (
+        ("an offline evaluation of 2,000 rows", real),
+        ("10,000 rows of 18 KB", made),
+    ):
         megabytes = path.stat().st_size / 1e6
         opened = statistics.median(opening(browser, path) for _ in range(rounds))
         what = f"{work}, {megabytes:.0f} MB: from opening the file to the answer of a key"
         yield Measured("page of a run", what, "s", opened, "promise", OPENED_S, at_most=1.0)
     searches = [searching(browser, made) for _ in range(rounds)]
-    print(f"a search of all texts of 10,000 rows: {statistics.median(seconds for seconds, _ in searches):.2f} s")
+    print(
+        "a search of all texts of 10,000 rows: "
+        f"{statistics.median(seconds for seconds, _ in searches):.2f} s"
+    )
     longest = statistics.median(longest for _, longest in searches)
     what = "a search of 10,000 rows of 18 KB: the longest time without an answer"
-    yield Measured("page of a run", what, "s", longest, "what a person notices", UNANSWERED_S, at_most=1.0)
+    yield Measured(
+        "page of a run", what, "s", longest, "what a person notices", UNANSWERED_S, at_most=1.0
+    )
 
 
 def evaluated(folder: Path, count: int) -> Path:
@@ -79,7 +90,9 @@ def evaluated(folder: Path, count: int) -> Path:
     chance = random.Random(1)
     files = {"prompts": ("prompt", 2000), "baseline": ("answer", 6000), "answers": ("answer", 6000)}
     for file, (field, characters) in files.items():
-        rows = ({"uid": f"row-{number}", field: prose(chance, characters)} for number in range(count))
+        rows = (
+            {"uid": f"row-{number}", field: prose(chance, characters)} for number in range(count)
+        )
         (folder / f"{file}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     options = [
         "--env.eval_prompt_dataset=prompts.jsonl",
@@ -88,7 +101,9 @@ def evaluated(folder: Path, count: int) -> Path:
         "--env.data_dir_to_save_evals=run",
     ]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUDGEGYM_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("JUDGEGYM_")
+    }
     command = [sys.executable, COMMAND, "evaluate", "--offline", *options]
     subprocess.run(command, check=True, cwd=folder, env=environment, **quiet)  # type: ignore[call-overload]
     return folder / "run" / "report.html"

@@ -1,10 +1,11 @@
 """The page of a training of a million rollouts: its size, and how soon it opens; and how soon a live page shows a line.
 
-A run directory is made up by what writes real ones: groups of eight completions of 2 KB go through the choice of kept
-groups, and each step of 16 groups has its line, those of eight gold scores, and every eighth step a check. Then
-`judgegym report` writes the page, and a Chromium opens it until a group is open. The live page is `judgegym view` over
-the same directory: a line is appended, and the time counts until the page shows its step. Needs the extra `browser`
-and a Chromium.
+A run directory is made up by what writes real ones: groups of eight completions of 2 KB go through
+the choice of kept groups, and each step of 16 groups has its line, those of eight gold scores, and
+every eighth step a check. Then `judgegym report` writes the page, and a Chromium opens it until a
+group is open. The live page is `judgegym view` over
+the same directory: a line is appended, and the time counts until the page shows its step. Needs the
+extra `browser` and a Chromium.
 
     python -m benchmarks.pages.training [--rollouts 1000000] [--rounds 5] [--results FILE]
 """
@@ -38,7 +39,9 @@ OPENED = "document.querySelectorAll('.rollout-column').length"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rollouts", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     results_option(parser)
@@ -47,7 +50,9 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        report(measured(Path(name) / "run", browser, options.rollouts, options.rounds), options.results)
+        report(
+            measured(Path(name) / "run", browser, options.rollouts, options.rounds), options.results
+        )
         browser.close()
 
 
@@ -57,10 +62,19 @@ def measured(run: Path, browser: Any, rollouts: int, rounds: int) -> Iterator[Me
     began = time.perf_counter()
     page = write_training_report(run)
     seconds = time.perf_counter() - began
-    print(f"{lines:.0f} MB of {MONITOR} and {live:.1f} MB of {LIVE}: the page was written in {seconds:.1f} s")
+    print(
+        f"{lines:.0f} MB of {MONITOR} and {live:.1f} MB of {LIVE}: the page was written in "
+        f"{seconds:.1f} s"
+    )
     work = f"a training of {rollouts:,} rollouts"
     yield Measured(
-        "page of a training", f"{work}: size", "MB", page.stat().st_size / 1e6, "promise", MEGABYTES, at_most=1
+        "page of a training",
+        f"{work}: size",
+        "MB",
+        page.stat().st_size / 1e6,
+        "promise",
+        MEGABYTES,
+        at_most=1,
     )
     opened = statistics.median(opening(browser, page) for _ in range(rounds))
     what = f"{work}: from opening the file to an open group"
@@ -93,7 +107,8 @@ def made(path: Path, rollouts: int) -> MadeTraining:
                     f"row-{number % 5_000}",
                     JudgeTask("Explain it.", ()),
                     tuple(
-                        MonitorRollout(chance.choice(texts), score, score, explanation="As it is.") for score in scores
+                        MonitorRollout(chance.choice(texts), score, score, explanation="As it is.")
+                        for score in scores
                     ),
                 )
                 kept.add(group)
@@ -102,8 +117,17 @@ def made(path: Path, rollouts: int) -> MadeTraining:
                     gold = {"group": number, "step": step, "uid": group.uid, "scores": {"0": 0.5}}
                     file.write(wire.dumps({"at": line["at"], "gold": gold}) + b"\n")
             if step % 8 == 0:
-                numbers = {name: chance.random() for name in ("gap", "error", "limit", "evidence", "training", "gold")}
-                check = {"step": step, "rollouts": 64, "order_agreement": 0.7, "is_alarm": False, **numbers}
+                numbers = {
+                    name: chance.random()
+                    for name in ("gap", "error", "limit", "evidence", "training", "gold")
+                }
+                check = {
+                    "step": step,
+                    "rollouts": 64,
+                    "order_agreement": 0.7,
+                    "is_alarm": False,
+                    **numbers,
+                }
                 file.write(wire.dumps({"at": line["at"], "check": check}) + b"\n")
     training.steps = training.monitor.groups = rollouts // (SIZE * GROUPS)
     training.alarm(group=number)

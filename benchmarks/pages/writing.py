@@ -1,8 +1,9 @@
 """CPU time and memory of writing the page of a run, by its number of rows.
 
-Arena-Hard rows (questions of 1 KB, answers of 2 KB) are evaluated offline by a process without a page; then another
-process writes the page, with at most 2,000 rows on it. Of both the CPU time is taken (of the evaluation with that of
-its stand-ins), of the page the highest memory, too. Everything is in a temporary directory: 100,000 rows take 1.5 GB.
+Arena-Hard rows (questions of 1 KB, answers of 2 KB) are evaluated offline by a process without a
+page; then another process writes the page, with at most 2,000 rows on it. Of both the CPU time is
+taken (of the evaluation with that of its stand-ins), of the page the highest memory, too.
+Everything is in a temporary directory: 100,000 rows take 1.5 GB.
 
     python -m benchmarks.pages.writing [--rows 500 2000 20000] [--results FILE]
 """
@@ -40,8 +41,12 @@ class Cost:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[500, 2_000, 20_000], help="numbers of rows")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[500, 2_000, 20_000], help="numbers of rows"
+    )
     results_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -58,9 +63,18 @@ def lines(folder: Path, sizes: list[int]) -> Iterator[Measured]:
         memory.append(page.memory_mib)
         size = (run / "report.html").stat().st_size / MIB
         work = f"{rows:,} rows, {size:.1f} MiB"
-        yield Measured("page of a run", work, "s of CPU", page.cpu_s, "their evaluation, offline", evaluation.cpu_s)
+        yield Measured(
+            "page of a run",
+            work,
+            "s of CPU",
+            page.cpu_s,
+            "their evaluation, offline",
+            evaluation.cpu_s,
+        )
     work, other = f"{sizes[-1]:,} rows", f"{sizes[0]:,} rows"
-    yield Measured("page of a run", work, "MiB at most", memory[-1], other, memory[0], at_most=MOST_MEMORY)
+    yield Measured(
+        "page of a run", work, "MiB at most", memory[-1], other, memory[0], at_most=MOST_MEMORY
+    )
 
 
 def flags(folder: Path, rows: int, run: Path) -> list[str]:
@@ -71,7 +85,11 @@ def flags(folder: Path, rows: int, run: Path) -> list[str]:
     opened = {name: path.open("wb") for name, path in files.items()}
     for number in range(rows):
         row = {"uid": f"row-{number}"}
-        question = {**row, "prompt": " ".join(text.choices(words, k=120)), "category": f"category {number % 10}"}
+        question = {
+            **row,
+            "prompt": " ".join(text.choices(words, k=120)),
+            "category": f"category {number % 10}",
+        }
         opened["prompts"].write(orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE))
         for name in ("baseline", "answers"):
             answer = {**row, "model": name, "answer": " ".join(text.choices(words, k=240))}
@@ -89,7 +107,9 @@ def flags(folder: Path, rows: int, run: Path) -> list[str]:
 
 def cost(*words: str) -> Cost:
     """Run a command of this interpreter, and take what it cost."""
-    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     assert process.stderr is not None
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)

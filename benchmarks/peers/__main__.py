@@ -1,13 +1,15 @@
 """The same judgments through ours and through the frameworks that judge, too: CPU a call, install size, import time.
 
-Each subject asks one yes/no question about each of 400 answers, 32 at once, by the judge that it brings, in an
-environment of its own below `.peers` (git ignores it) that is made at the first run from the package index: some 2 GB.
-All call the same scripted endpoint (another process), which answers at once in the form that each of them reads. What
-is counted is CPU time, user and system, of the subject's process: of a call, after a warm-up, and of importing it and
-opening the judge. The subjects run in turn, and the figures are medians over the rounds.
+Each subject asks one yes/no question about each of 400 answers, 32 at once, by the judge that it
+brings, in an environment of its own below `.peers` (git ignores it) that is made at the first run
+from the package index: some 2 GB. All call the same scripted endpoint (another process), which
+answers at once in the form that each of them reads. What is counted is CPU time, user and system,
+of the subject's process: of a call, after a warm-up, and of importing it and opening the judge. The
+subjects run in turn, and the figures are medians over the rounds.
 
-    python -m benchmarks.peers [--calls 400] [--at_once 32] [--rounds 1] [--only verifiers autorubric]
-    python -m benchmarks --only peers --limit 1800 --total 1800         # the same, into benchmarks/RESULTS.md
+    python -m benchmarks.peers [--calls 400] [--at_once 32] [--rounds 1] [--only verifiers
+    autorubric] python -m benchmarks --only peers --limit 1800 --total 1800         # the same, into
+    benchmarks/RESULTS.md
 
 `make bench` leaves it out, because it installs packages.
 """
@@ -52,7 +54,13 @@ def endpoint() -> Iterator[int]:
 
 def judge(peer: Peer, port: int, calls: int, at_once: int) -> Mapping[str, object]:
     """Let a subject judge once, in a process and a working folder of its own."""
-    command = [peer.python, peer.script, f"http://127.0.0.1:{port}/{peer.name}/v1", str(calls), str(at_once)]
+    command = [
+        peer.python,
+        peer.script,
+        f"http://127.0.0.1:{port}/{peer.name}/v1",
+        str(calls),
+        str(at_once),
+    ]
     ended = subprocess.run(command, cwd=peer.folder, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"{peer.name}: {ended.stderr[-2000:]}")
@@ -91,14 +99,30 @@ def lines(spent: Mapping[str, Spent], calls: int, at_once: int) -> Iterator[Meas
         work = f"a yes/no question about each of {calls} answers, {at_once} at once"
         called = f"{name} {peer.version}"
         yield Measured("peers", work, "ms of CPU a call", ours.cpu_ms, called, peer.cpu_ms)
-        yield Measured("peers", "importing it and opening the judge", "s of CPU", ours.import_s, called, peer.import_s)
-        yield Measured("peers", "its environment", "MB of site-packages", ours.installed_mb, called, peer.installed_mb)
+        yield Measured(
+            "peers",
+            "importing it and opening the judge",
+            "s of CPU",
+            ours.import_s,
+            called,
+            peer.import_s,
+        )
+        yield Measured(
+            "peers",
+            "its environment",
+            "MB of site-packages",
+            ours.installed_mb,
+            called,
+            peer.installed_mb,
+        )
 
 
 def main() -> None:
     """Measure and print."""
     names = [peer.name for peer in PEERS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--at_once", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=1)
@@ -110,7 +134,11 @@ def main() -> None:
         print(f"{subject.folder}: {', '.join(subject.packages)}", flush=True)
         subject.install()
     report(
-        lines(measure(subjects, options.calls, options.at_once, options.rounds), options.calls, options.at_once),
+        lines(
+            measure(subjects, options.calls, options.at_once, options.rounds),
+            options.calls,
+            options.at_once,
+        ),
         options.results,
     )
 

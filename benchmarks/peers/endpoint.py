@@ -24,9 +24,20 @@ FORMS = {
 
 def completion(text: str) -> bytes:
     """A chat completion."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", "logprobs": None}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+        "logprobs": None,
+    }
     usage = {"prompt_tokens": 400, "completion_tokens": 40, "total_tokens": 440}
-    body = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "judge", "choices": [choice]}
+    body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "judge",
+        "choices": [choice],
+    }
     return json.dumps({**body, "usage": usage}).encode()
 
 

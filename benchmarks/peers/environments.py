@@ -50,7 +50,9 @@ class Peer:
             return
         try:
             subprocess.run([sys.executable, "-m", "venv", self.folder], check=True)
-            subprocess.run([self.python, "-m", "pip", "install", "--quiet", *self.packages], check=True)
+            subprocess.run(
+                [self.python, "-m", "pip", "install", "--quiet", *self.packages], check=True
+            )
         except BaseException:  # also Ctrl-C: half an environment would be taken for a whole one
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -59,9 +61,18 @@ class Peer:
     def installed_mb(self) -> float:
         """The size of its `site-packages` in MB, without bytecode and what each environment has (pip, setuptools)."""
         (packages,) = self.folder.glob("lib/python*/site-packages")
-        others = (path for path in packages.iterdir() if path.name.partition("-")[0] not in _OF_THE_ENVIRONMENT)
-        files = (file for path in others for file in (path.rglob("*") if path.is_dir() else (path,)))
-        return sum(file.lstat().st_size for file in files if file.is_file() and file.suffix != ".pyc") / 1e6
+        others = (
+            path
+            for path in packages.iterdir()
+            if path.name.partition("-")[0] not in _OF_THE_ENVIRONMENT
+        )
+        files = (
+            file for path in others for file in (path.rglob("*") if path.is_dir() else (path,))
+        )
+        return (
+            sum(file.lstat().st_size for file in files if file.is_file() and file.suffix != ".pyc")
+            / 1e6
+        )
 
 
 OURS = Peer("judgegym", (str(CHECKOUT),))

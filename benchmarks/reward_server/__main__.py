@@ -1,10 +1,11 @@
 """The reward server beside a bare aiohttp forwarder, and beside a peer as users write it today.
 
-All of them serve OpenRLHF's `/get_reward` with one query in a request and send the same bytes to the same judge, which
-answers after `latency_ms` and is a lean process of its own. Measured are the CPU (user and system) of the server's
-process for a request while `in_flight` are under way, the 99th percentile of the latency when `at_once` requests are
-sent at once, the memory, and the requests per second by `--workers`. Servers take turns within each round; each figure
-is the median of the rounds.
+All of them serve OpenRLHF's `/get_reward` with one query in a request and send the same bytes to
+the same judge, which answers after `latency_ms` and is a lean process of its own. Measured are the
+CPU (user and system) of the server's process for a request while `in_flight` are under way, the
+99th percentile of the latency when `at_once` requests are sent at once, the memory, and the
+requests per second by `--workers`. Servers take turns within each round; each figure is the median
+of the rounds.
 
     python -m benchmarks.reward_server
 """
@@ -35,16 +36,24 @@ OURS, FORWARDER, FASTAPI = "reward server", "aiohttp forwarder", "FastAPI + Asyn
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=2000, help="requests of a round of steady load")
-    parser.add_argument("--peer_requests", type=int, default=300, help="the same, for the FastAPI peer")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--requests", type=int, default=2000, help="requests of a round of steady load"
+    )
+    parser.add_argument(
+        "--peer_requests", type=int, default=300, help="the same, for the FastAPI peer"
+    )
     parser.add_argument("--in_flight", type=int, default=128)
     parser.add_argument("--at_once", type=int, default=2000)
     parser.add_argument("--latency_ms", type=float, default=100)
     parser.add_argument("--characters", type=int, default=1000, help="length of a response")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--workers_in_flight", type=int, default=1024, help="requests under way for all workers")
+    parser.add_argument(
+        "--workers_in_flight", type=int, default=1024, help="requests under way for all workers"
+    )
     results_option(parser)
     options = parser.parse_args()
     allow_descriptors()
@@ -54,7 +63,9 @@ def main() -> None:
 
 
 @contextmanager
-def ours(judge: Running, options: argparse.Namespace, workers: int = 1, /, **more: JSON) -> Iterator[Running]:
+def ours(
+    judge: Running, options: argparse.Namespace, workers: int = 1, /, **more: JSON
+) -> Iterator[Running]:
     """The reward server."""
     settings = {
         "judge": "rubric",
@@ -86,8 +97,12 @@ def beside_peers(judge: Running, options: argparse.Namespace) -> Iterator[Measur
         template = call_of(judge, own, PROMPT, RESPONSE).decode()
         servers = {
             OURS: own,
-            FORWARDER: stack.enter_context(running("benchmarks.reward_server.forwarder", judge.url, template)),
-            FASTAPI: stack.enter_context(running("benchmarks.reward_server.fastapi_peer", judge.url, template)),
+            FORWARDER: stack.enter_context(
+                running("benchmarks.reward_server.forwarder", judge.url, template)
+            ),
+            FASTAPI: stack.enter_context(
+                running("benchmarks.reward_server.fastapi_peer", judge.url, template)
+            ),
         }
         check_same_call(judge, servers, options.characters)
         before = {name: server.mib("VmRSS") for name, server in servers.items()}
@@ -95,15 +110,35 @@ def beside_peers(judge: Running, options: argparse.Namespace) -> Iterator[Measur
         p99 = latencies({name: servers[name] for name in (OURS, FORWARDER)}, options)
         for name, server in servers.items():
             now, top = server.mib("VmRSS"), server.mib("VmHWM")
-            print(f"{name}: memory {before[name]:.0f} MiB before, {now:.0f} after, {top:.0f} at its most")
+            print(
+                f"{name}: memory {before[name]:.0f} MiB before, {now:.0f} after, {top:.0f} at its "
+                "most"
+            )
         most = {name: servers[name].mib("VmHWM") for name in (OURS, FORWARDER)}
     load = f"one query a request, {options.in_flight} in flight"
     unit = "ms of CPU a request"
     yield Measured(PART, load, unit, cpu[OURS], f"bare {FORWARDER}", cpu[FORWARDER], at_most=1.5)
-    yield Measured(PART, f"{load}: {FASTAPI} (its figure, to ours)", unit, cpu[FASTAPI], OURS, cpu[OURS], at_least=9)
+    yield Measured(
+        PART,
+        f"{load}: {FASTAPI} (its figure, to ours)",
+        unit,
+        cpu[FASTAPI],
+        OURS,
+        cpu[OURS],
+        at_least=9,
+    )
     burst = f"{options.at_once} requests at once"
-    yield Measured(PART, f"{burst}: p99", "s", p99[OURS], f"bare {FORWARDER}", p99[FORWARDER], at_most=1.5)
-    yield Measured(PART, f"{burst}: memory at its most", "MiB", most[OURS], f"bare {FORWARDER}", most[FORWARDER])
+    yield Measured(
+        PART, f"{burst}: p99", "s", p99[OURS], f"bare {FORWARDER}", p99[FORWARDER], at_most=1.5
+    )
+    yield Measured(
+        PART,
+        f"{burst}: memory at its most",
+        "MiB",
+        most[OURS],
+        f"bare {FORWARDER}",
+        most[FORWARDER],
+    )
 
 
 def check_same_call(judge: Running, servers: Mapping[str, Running], characters: int) -> None:
@@ -113,11 +148,16 @@ def check_same_call(judge: Running, servers: Mapping[str, Running], characters: 
         AssertionError: one asks something else.
     """
     prompt, response = texts(characters)
-    calls = {name: orjson.loads(call_of(judge, server, prompt, response)) for name, server in servers.items()}
+    calls = {
+        name: orjson.loads(call_of(judge, server, prompt, response))
+        for name, server in servers.items()
+    }
     assert calls[OURS] == calls[FORWARDER] == calls[FASTAPI], calls
 
 
-def in_rounds(count: int, names: Mapping[str, Running], measure: Callable[[str, Running], float]) -> dict[str, float]:
+def in_rounds(
+    count: int, names: Mapping[str, Running], measure: Callable[[str, Running], float]
+) -> dict[str, float]:
     """The median of the rounds for each server; in each round they take turns, after a round that does not count."""
     figures: dict[str, list[float]] = {name: [] for name in names}
     for number in range(count + 1):
@@ -163,7 +203,10 @@ def by_workers(judge: Running, options: argparse.Namespace) -> Iterator[Measured
         return float(options.requests / (time.perf_counter() - started))
 
     with ExitStack() as stack:
-        servers = {f"--workers={count}": stack.enter_context(ours(judge, options, count)) for count in options.workers}
+        servers = {
+            f"--workers={count}": stack.enter_context(ours(judge, options, count))
+            for count in options.workers
+        }
         print("requests/s, by round")
         rates = in_rounds(options.rounds, servers, measure)
     first, *others = rates

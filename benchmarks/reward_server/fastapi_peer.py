@@ -2,11 +2,12 @@
 
     python -m benchmarks.reward_server.fastapi_peer JUDGE_URL TEMPLATE
 
-The same prompt as the reward server's (`TEMPLATE`, as for the forwarder), sent by the client that everybody takes. Its
-packages are those that atroposlib brings; nothing of ours needs them.
+The same prompt as the reward server's (`TEMPLATE`, as for the forwarder), sent by the client that
+everybody takes. Its packages are those that atroposlib brings; nothing of ours needs them.
 """
 
-# No `from __future__ import annotations`: FastAPI reads the annotations of a function inside a function.
+# No `from __future__ import annotations`: FastAPI reads the annotations of a function inside a
+# function.
 import asyncio
 import json
 import re
@@ -46,7 +47,9 @@ def app(url: str, template: str) -> FastAPI:
 
     @served.post("/get_reward")
     async def get_reward(body: Body) -> dict[str, object]:
-        tasks = (score(query, prompt) for query, prompt in zip(body.query, body.prompts, strict=True))
+        tasks = (
+            score(query, prompt) for query, prompt in zip(body.query, body.prompts, strict=True)
+        )
         scores = await asyncio.gather(*tasks)
         logs = {"judge_failed": [0.0] * len(scores), "invalid_completion": [0.0] * len(scores)}
         return {"rewards": scores, "scores": scores, "extra_logs": logs}

@@ -2,8 +2,9 @@
 
     python -m benchmarks.reward_server.forwarder JUDGE_URL TEMPLATE
 
-Reads the body of `/get_reward`, puts prompt and response into the judge's prompt (`TEMPLATE` is a call of the reward
-server with placeholders for both, so that the bytes are the same), sends it, reads one number, answers.
+Reads the body of `/get_reward`, puts prompt and response into the judge's prompt (`TEMPLATE` is a
+call of the reward server with placeholders for both, so that the bytes are the same), sends it,
+reads one number, answers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ async def _serve(url: str, template: str) -> None:
         shown = user["content"].replace(PROMPT, prompt).replace(RESPONSE, query[len(prompt) :])
         data = orjson.dumps({**call, "messages": [system, {"role": "user", "content": shown}]})
         headers = {"Content-Type": "application/json"}
-        async with session.post(f"{url}/v1/chat/completions", data=data, headers=headers) as response:
+        async with session.post(
+            f"{url}/v1/chat/completions", data=data, headers=headers
+        ) as response:
             answer = orjson.loads(await response.read())
         score = _SCORE.search(answer["choices"][0]["message"]["content"])
         value = 0.0 if score is None else (int(score[1]) - 1) / 4

@@ -19,13 +19,16 @@ from judgegym.judges.core import event_loop
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _FEEDBACK = (
-    "The response answers what was asked and says why, and leaves out one of the cases that the rubric names. " * 4
-    + "The best is [[A]]."  # for the kind that compares
+    "The response answers what was asked and says why, and leaves out one of the cases that the "
+    "rubric names. " * 4 + "The best is [[A]]."  # for the kind that compares
 )
 
 
 def _http(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        len(body),
+        body,
+    )
 
 
 _MESSAGE = {"role": "assistant", "content": f"[FEEDBACK] {_FEEDBACK}\n[SCORE] 4"}
@@ -33,7 +36,14 @@ _CHOICE = {"index": 0, "message": _MESSAGE, "logprobs": None, "finish_reason": "
 _USAGE = {"prompt_tokens": 600, "completion_tokens": 100, "total_tokens": 700}
 _ANSWER = _http(
     json.dumps(
-        {"id": "c-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [_CHOICE], "usage": _USAGE}
+        {
+            "id": "c-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [_CHOICE],
+            "usage": _USAGE,
+        }
     ).encode()
 )
 
@@ -64,7 +74,11 @@ class Connection(asyncio.Protocol):
         if head < 0:
             return
         if self._received.startswith(b"GET "):
-            told = self._calls.last if self._received.startswith(b"GET /last") else b"%d" % self._calls.count
+            told = (
+                self._calls.last
+                if self._received.startswith(b"GET /last")
+                else b"%d" % self._calls.count
+            )
             self._received = b""
             self._transport.write(_http(told))
             return
@@ -82,7 +96,9 @@ class Connection(asyncio.Protocol):
 
 async def _serve(latency: float) -> None:
     calls = Calls(latency)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(calls), "127.0.0.1", 0, backlog=4096)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(calls), "127.0.0.1", 0, backlog=4096
+    )
     print(f"listens at http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await server.serve_forever()
 

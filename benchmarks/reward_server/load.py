@@ -13,8 +13,14 @@ from urllib.parse import urlsplit
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _NUMBERS = itertools.count()
-_HEAD = b"POST /get_reward HTTP/1.1\r\nHost: judge\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-_SENTENCE = "The tide is higher twice a day because the water on the near side is drawn more than the sea below it. "
+_HEAD = (
+    b"POST /get_reward HTTP/1.1\r\nHost: judge\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n"
+)
+_SENTENCE = (
+    "The tide is higher twice a day because the water on the near side is drawn more than the sea "
+    "below it. "
+)
 
 
 class Refused(Exception):
@@ -30,9 +36,12 @@ def texts(characters: int) -> tuple[str, str]:
 
 def reward_request(prompt: str, response: str) -> bytes:
     """A request of OpenRLHF's client, as it goes over the connection."""
-    body = json.dumps({"query": [prompt + response], "prompts": [prompt], "labels": [None]}).encode()
+    body = json.dumps(
+        {"query": [prompt + response], "prompts": [prompt], "labels": [None]}
+    ).encode()
     head = (
-        "POST /get_reward HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        "POST /get_reward HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        "Content-Length: %d\r\n\r\n"
     )
     return (head % len(body)).encode() + body
 
@@ -40,7 +49,9 @@ def reward_request(prompt: str, response: str) -> bytes:
 class _Caller(asyncio.Protocol):
     """Sends its next request when the answer of the last one is there, until there are none left."""
 
-    def __init__(self, requests: Iterator[bytes], seconds: list[float], started: float | None) -> None:
+    def __init__(
+        self, requests: Iterator[bytes], seconds: list[float], started: float | None
+    ) -> None:
         self._requests, self._seconds, self._started = requests, seconds, started
         self._received = b""
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,17 +92,23 @@ class _Caller(asyncio.Protocol):
 
 
 def _is_judged(answer: bytes, start: int) -> bool:
-    return answer.startswith(b"HTTP/1.1 200") and json.loads(answer[start:])["extra_logs"]["judge_failed"] == [0.0]
+    return answer.startswith(b"HTTP/1.1 200") and json.loads(answer[start:])["extra_logs"][
+        "judge_failed"
+    ] == [0.0]
 
 
-async def _call(url: str, requests: Iterable[bytes], connections: int, *, at_once: bool) -> list[float]:
+async def _call(
+    url: str, requests: Iterable[bytes], connections: int, *, at_once: bool
+) -> list[float]:
     address, left, seconds = urlsplit(url), iter(requests), list[float]()
     host, port = str(address.hostname), int(address.port or 80)
     loop = asyncio.get_running_loop()
     started = time.perf_counter() if at_once else None
 
     async def connection() -> None:
-        _, caller = await loop.create_connection(lambda: _Caller(left, seconds, started), host, port)
+        _, caller = await loop.create_connection(
+            lambda: _Caller(left, seconds, started), host, port
+        )
         await caller.finished
 
     await asyncio.gather(*(connection() for _ in range(connections)))

@@ -41,7 +41,13 @@ class Running:
 
 def _cpu(pid: int) -> float:
     """Of all threads, in the scheduler's nanoseconds: those of `/proc/PID/stat` are hundredths of a second."""
-    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    return (
+        sum(
+            int(task.read_text().split()[0])
+            for task in Path(f"/proc/{pid}/task").glob("*/schedstat")
+        )
+        / 1e9
+    )
 
 
 def _memory(pid: int, field: str) -> float:
@@ -55,12 +61,16 @@ def _memory(pid: int, field: str) -> float:
 def running(module: str, *arguments: str, listeners: int = 1) -> Iterator[Running]:
     """Start `python -m module`, which says its URL in its first line, each of its `listeners` one."""
     command: Sequence[str] = [sys.executable, "-m", module, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(listeners)]
         if not all(lines):
-            raise RuntimeError(f"{' '.join(command[2:3])} does not start: exit code {process.wait()}")
+            raise RuntimeError(
+                f"{' '.join(command[2:3])} does not start: exit code {process.wait()}"
+            )
         yield Running(lines[0].split()[-1], process.pid)
     finally:
         process.terminate()

@@ -2,10 +2,10 @@
 
     python -m benchmarks.rollouts.endpoint --policy_ms 200 --judge_ms 300 --tokens 256
 
-It says its port in its first line. A request with `return_token_ids` is the policy's: `n` choices, each with a text of
-its own, token ids and logprobs as vLLM gives them. One with `[[A` is the judge's of Arena-Hard: one verdict, drawn in
-turn. Any other is the rubric judge's.
-A body is never parsed; what is asked is found in its bytes.
+It says its port in its first line. A request with `return_token_ids` is the policy's: `n` choices,
+each with a text of its own, token ids and logprobs as vLLM gives them. One with `[[A` is the
+judge's of Arena-Hard: one verdict, drawn in turn. Any other is the rubric judge's. A body is never
+parsed; what is asked is found in its bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,23 @@ import orjson
 from judgegym.judges.core.event_loop import run
 
 _VERDICTS = ("A>B", "B>A", "A>>B", "A=B", "B>>A")
-_WORDS = ("the", "answer", "turns", "on", "what", "is", "meant", "and", "how", "it", "may", "be", "used", "by", "most")
+_WORDS = (
+    "the",
+    "answer",
+    "turns",
+    "on",
+    "what",
+    "is",
+    "meant",
+    "and",
+    "how",
+    "it",
+    "may",
+    "be",
+    "used",
+    "by",
+    "most",
+)
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _CHOICES = re.compile(rb'"n": *(\d+)')
 _MARK = "#########"
@@ -38,7 +54,12 @@ class Answers:
         drawn = random.Random(0)
         text = f"Answer {_MARK}: " + " ".join(drawn.choice(_WORDS) for _ in range(tokens))
         logprobs = [
-            {"token": word, "logprob": -3 * drawn.random(), "bytes": list(word.encode()), "top_logprobs": []}
+            {
+                "token": word,
+                "logprob": -3 * drawn.random(),
+                "bytes": list(word.encode()),
+                "top_logprobs": [],
+            }
             for word in drawn.choices(_WORDS, k=tokens)
         ]
         choice = {
@@ -50,10 +71,15 @@ class Answers:
         }
         self._choice = orjson.dumps(choice).partition(_MARK.encode())
         self._prompt = orjson.dumps([drawn.randrange(150_000) for _ in range(64)])
-        self._usage = orjson.dumps({"prompt_tokens": 64, "completion_tokens": tokens, "total_tokens": 64 + tokens})
+        self._usage = orjson.dumps(
+            {"prompt_tokens": 64, "completion_tokens": tokens, "total_tokens": 64 + tokens}
+        )
         self._score = _response([_judge_choice("Compared with care. [SCORE] 3")])
         self._verdicts = itertools.cycle(
-            [_response([_judge_choice(f"Compared with care. My final verdict is: [[{label}]]")]) for label in _VERDICTS]
+            [
+                _response([_judge_choice(f"Compared with care. My final verdict is: [[{label}]]")])
+                for label in _VERDICTS
+            ]
         )
 
     def policy(self, n: int) -> bytes:
@@ -76,12 +102,22 @@ def _judge_choice(text: str) -> dict[str, object]:
 
 def _response(choices: list[dict[str, object]]) -> bytes:
     usage = {"prompt_tokens": 900, "completion_tokens": 20, "total_tokens": 920}
-    body = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": choices, "usage": usage}
+    body = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": choices,
+        "usage": usage,
+    }
     return _http(orjson.dumps(body))
 
 
 def _http(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
 
 
 class Connection(asyncio.Protocol):
@@ -110,7 +146,9 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         if b"return_token_ids" in body:
             choices = _CHOICES.search(body)
-            loop.call_later(self._policy_s, self._write, self._answers.policy(int(choices[1]) if choices else 1))
+            loop.call_later(
+                self._policy_s, self._write, self._answers.policy(int(choices[1]) if choices else 1)
+            )
         else:
             loop.call_later(self._judge_s, self._write, self._answers.judge(body))
 
@@ -124,14 +162,19 @@ async def main(options: argparse.Namespace) -> None:
     """Serve until killed."""
     answers = Answers(options.tokens)
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(answers, options.policy_ms / 1000, options.judge_ms / 1000), "127.0.0.1", 0, backlog=4096
+        lambda: Connection(answers, options.policy_ms / 1000, options.judge_ms / 1000),
+        "127.0.0.1",
+        0,
+        backlog=4096,
     )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--policy_ms", type=float, default=200)
     parser.add_argument("--judge_ms", type=float, default=300)
     parser.add_argument("--tokens", type=int, default=256)

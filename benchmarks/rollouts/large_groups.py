@@ -1,7 +1,8 @@
 """For how long a large group stops the event loop of `serve`: reading it, tokenizing it, packing it for the API.
 
-A ticker wakes up every millisecond beside the work; reported is the longest time between two of its ticks, with the
-work done as `serve` does it and done in the loop itself. A group has 64 completions of 8,192 tokens.
+A ticker wakes up every millisecond beside the work; reported is the longest time between two of its
+ticks, with the work done as `serve` does it and done in the loop itself. A group has 64 completions
+of 8,192 tokens.
 
     python -m benchmarks.rollouts.large_groups [--group_size 64] [--tokens 8192]
 """
@@ -63,17 +64,23 @@ def scored(options: argparse.Namespace) -> JudgedGroup:
         ids = tuple(drawn.randrange(150_000) for _ in range(options.tokens))
         logprobs = tuple(-3 * drawn.random() for _ in ids)
         completion = Completion(f"text {number}")
-        rollouts.append(Rollout(completion, TokenSequence(prompt, ids, logprobs), completion.answer))
+        rollouts.append(
+            Rollout(completion, TokenSequence(prompt, ids, logprobs), completion.answer)
+        )
     judgments = tuple(Judgment[Any](1.0, Status.OK) for _ in rollouts)
     values = tuple(float(number % 2) for number, _ in enumerate(rollouts))
-    return JudgedGroup(CONVERSATION, tuple(rollouts), judgments, values, CallRun(0.0, 1, False, Usage()))
+    return JudgedGroup(
+        CONVERSATION, tuple(rollouts), judgments, values, CallRun(0.0, 1, False, Usage())
+    )
 
 
 async def measure(options: argparse.Namespace) -> list[Measured]:
     """The stops of each piece of work."""
     size = f"{options.group_size} × {options.tokens:,} tokens"
     retokenizer = Retokenizer(str(BUNDLED_TOKENIZER))
-    texts = [f"{number:08d}" + "x y z, " * (options.tokens // 7) for number in range(options.group_size)]
+    texts = [
+        f"{number:08d}" + "x y z, " * (options.tokens // 7) for number in range(options.group_size)
+    ]
     stopped = [True] * len(texts)
     await retokenizer.sequences(CONVERSATION, ["once, to load it"], stopped=[True])
     group, config = scored(options), EnvConfig()
@@ -99,15 +106,23 @@ async def measure(options: argparse.Namespace) -> list[Measured]:
     ]
     lines = []
     for name, ours, other in works:
-        stops = [(await longest_stop(ours), await longest_stop(other)) for _ in range(options.rounds)]
+        stops = [
+            (await longest_stop(ours), await longest_stop(other)) for _ in range(options.rounds)
+        ]
         best, in_the_loop = (min(figures) for figures in zip(*stops, strict=True))
         what = f"{name} a group of {size}"
-        lines.append(Measured("serve", what, "ms the loop stands still", best, "in the loop itself", in_the_loop))
+        lines.append(
+            Measured(
+                "serve", what, "ms the loop stands still", best, "in the loop itself", in_the_loop
+            )
+        )
     return lines
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--group_size", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=5)

@@ -22,7 +22,9 @@ class SequentialArena(ArenaHardEnv):
     def _locks(self) -> dict[str, asyncio.Lock]:
         return {}
 
-    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+    async def judge(
+        self, task: ArenaHardTask, completions: Sequence[Completion]
+    ) -> Judgment[ArenaDetail]:
         (completion,) = completions
         async with self._locks.setdefault(task.uid, asyncio.Lock()):
             labels = []

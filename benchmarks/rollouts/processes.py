@@ -20,7 +20,12 @@ async def running(
     """A Python process in the folder of the project, until the end of the block."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, cwd=ROOT, env=environment, stdout=out, stderr=None if out is None else out
+        sys.executable,
+        *words,
+        cwd=ROOT,
+        env=environment,
+        stdout=out,
+        stderr=None if out is None else out,
     )
     try:
         yield process

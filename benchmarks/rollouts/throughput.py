@@ -1,13 +1,16 @@
 """Sequences a second of `serve` beside the bound of its schedule, and the CPU of a sequence.
 
-`serve` runs as its command does, in a process of its own, against Atropos' `run-api`. Policy and judge are an endpoint
-that answers after a fixed latency and costs next to nothing, the trainer takes batches as they come. A group of G takes
-one generation and one judgment when all is judged at once; with W workers the bound is W·G sequences in that time.
-CPU is user and system time of the `serve` process alone, from the first batch that is measured to the last.
+`serve` runs as its command does, in a process of its own, against Atropos' `run-api`. Policy and
+judge are an endpoint that answers after a fixed latency and costs next to nothing, the trainer
+takes batches as they come. A group of G takes one generation and one judgment when all is judged at
+once; with W workers the bound is W·G sequences in that time. CPU is user and system time of the
+`serve` process alone, from the first batch that is measured to the last.
 
-The same groups judged one call after another have the bound W·G sequences in one generation and 2·G judgments.
+The same groups judged one call after another have the bound W·G sequences in one generation and 2·G
+judgments.
 
-    python -m benchmarks.rollouts.throughput [--policy_ms 200] [--judge_ms 300] [--group_size 8] [--workers 16]
+    python -m benchmarks.rollouts.throughput [--policy_ms 200] [--judge_ms 300] [--group_size 8]
+    [--workers 16]
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ class Throughput:
     cpu_ms: float
 
 
-async def measure(command: tuple[str, ...], steps: int, warm_up: int, options: argparse.Namespace) -> Throughput:
+async def measure(
+    command: tuple[str, ...], steps: int, warm_up: int, options: argparse.Namespace
+) -> Throughput:
     """Serve this many batches beyond the first."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
@@ -68,7 +73,9 @@ async def measure(command: tuple[str, ...], steps: int, warm_up: int, options: a
                 "--env.ensure_scores_are_not_same=False",
                 *options.flag,
             ]
-            async with running(*words, out=None if options.verbose else asyncio.subprocess.DEVNULL) as serve:
+            async with running(
+                *words, out=None if options.verbose else asyncio.subprocess.DEVNULL
+            ) as serve:
                 await trainer.take(warm_up)
                 before = cpu_seconds(serve.pid)
                 await trainer.take(steps)
@@ -85,24 +92,39 @@ async def main(options: argparse.Namespace) -> None:
     work = f"groups of {options.group_size}, {options.workers} workers"
     fast = await measure(AT_ONCE, options.steps, WARM_UP, options)
     lines = [
-        Measured("serve", work, "sequences/s", fast.rate, "bound of the schedule", bound, at_least=0.9),
+        Measured(
+            "serve", work, "sequences/s", fast.rate, "bound of the schedule", bound, at_least=0.9
+        ),
         Measured("serve", work, "ms of CPU a sequence", fast.cpu_ms, "bound", CPU_MS, at_most=1),
     ]
     if options.sequential_steps:
         slow = await measure(ONE_AFTER_ANOTHER, options.sequential_steps, 1, options)
-        lines.append(Measured("serve", work, "sequences/s", fast.rate, "judged one call after another", slow.rate))
+        lines.append(
+            Measured(
+                "serve", work, "sequences/s", fast.rate, "judged one call after another", slow.rate
+            )
+        )
     report(lines, options.results)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--policy_ms", type=float, default=200)
     parser.add_argument("--judge_ms", type=float, default=300)
     parser.add_argument("--tokens", type=int, default=256, help="tokens of a completion")
     parser.add_argument("--group_size", type=int, default=8)
     parser.add_argument("--workers", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=40, help=f"batches of {BATCH} sequences that are measured")
-    parser.add_argument("--sequential_steps", type=int, default=2, help="those judged one call after another; 0: none")
+    parser.add_argument(
+        "--steps", type=int, default=40, help=f"batches of {BATCH} sequences that are measured"
+    )
+    parser.add_argument(
+        "--sequential_steps",
+        type=int,
+        default=2,
+        help="those judged one call after another; 0: none",
+    )
     parser.add_argument("--flag", action="append", default=[], help="a further flag of serve")
     parser.add_argument("--verbose", action="store_true", help="show what serve says")
     results_option(parser)

@@ -14,7 +14,9 @@ from benchmarks.rollouts.processes import running
 
 BATCH = 128
 _POLL_S = 0.01
-_PLAIN = {"Accept-Encoding": "identity"}  # the API compresses at the highest level, which is not what is measured
+_PLAIN = {
+    "Accept-Encoding": "identity"
+}  # the API compresses at the highest level, which is not what is measured
 
 
 @asynccontextmanager

@@ -1,10 +1,10 @@
 """Memory and time of `evaluate` by its number of rows: fresh, and resumed with half of the rows and with all of them.
 
-`evaluate` runs as a process: rubric-absolute scores the responses of a generated dataset (instructions and responses of
-1 to 3 KB), with one judge call a row to an endpoint that answers at once (a process of its own). The half-finished run
-is a copy of the fresh run's files, taken while it runs, as a crash would leave them. Of each run the CPU time, the wall
-time and the highest memory are taken; CPU and memory less those of a run with one row, which are the start and the
-imports.
+`evaluate` runs as a process: rubric-absolute scores the responses of a generated dataset
+(instructions and responses of 1 to 3 KB), with one judge call a row to an endpoint that answers at
+once (a process of its own). The half-finished run is a copy of the fresh run's files, taken while
+it runs, as a crash would leave them. Of each run the CPU time, the wall time and the highest memory
+are taken; CPU and memory less those of a run with one row, which are the start and the imports.
 
 Without `--folder` everything is in a temporary directory: 100,000 rows take 2 GB of it.
 
@@ -58,7 +58,9 @@ class Cost:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--folder", type=Path, help="keep datasets and run directories here")
     parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
@@ -70,11 +72,15 @@ def main() -> None:
     with folder_of(options.folder) as folder, endpoint() as url:
         starts = [evaluated(folder / "rows-1", 1, url)["fresh"] for _ in range(STARTS)]
         start = min(starts, key=lambda cost: cost.cpu_s)
-        print(f"1 row: {shown(start)}: the start and the imports, which are taken off CPU and memory below")
+        print(
+            f"1 row: {shown(start)}: the start and the imports, which are taken off CPU and memory "
+            "below"
+        )
         costs: dict[int, dict[str, Cost]] = {}
         for rows in options.rows:
             costs[rows] = {
-                kind: cost.above(start) for kind, cost in evaluated(folder / f"rows-{rows}", rows, url).items()
+                kind: cost.above(start)
+                for kind, cost in evaluated(folder / f"rows-{rows}", rows, url).items()
             }
             for kind, cost in costs[rows].items():
                 print(f"{rows} rows, {kind}: {shown(cost)}", flush=True)
@@ -87,15 +93,27 @@ def lines(costs: dict[int, dict[str, Cost]]) -> Iterator[Measured]:
         bound = FIXED_MIB + rows * BYTES_A_ROW / MIB
         for kind, cost in by_kind.items():
             work = f"evaluate, {rows} rows, {kind}"
-            yield Measured("rows", work, "MiB above the imports", cost.memory_mib, "the bound", bound, at_most=1.0)
+            yield Measured(
+                "rows",
+                work,
+                "MiB above the imports",
+                cost.memory_mib,
+                "the bound",
+                bound,
+                at_most=1.0,
+            )
     for few, many in zip(costs, [*costs][1:], strict=False):
         at_most = MOST_TIMES * many / few / 10
         for kind in KINDS:
             work, name = f"evaluate, {many} rows, {kind}", f"{few} rows"
             ours, other = costs[many][kind], costs[few][kind]
             yield Measured("rows", work, "s of CPU", ours.cpu_s, name, other.cpu_s, at_most=at_most)
-            yield Measured("rows", work, "s with the start", ours.wall_s, name, other.wall_s, at_most=at_most)
-            yield Measured("rows", work, "MiB", ours.memory_mib, name, other.memory_mib, at_most=at_most)
+            yield Measured(
+                "rows", work, "s with the start", ours.wall_s, name, other.wall_s, at_most=at_most
+            )
+            yield Measured(
+                "rows", work, "MiB", ours.memory_mib, name, other.memory_mib, at_most=at_most
+            )
 
 
 def shown(cost: Cost) -> str:
@@ -142,14 +160,26 @@ def started(dataset: Path, url: str, run: Path, *flags: str) -> Started:
     """Start `evaluate` into a run directory."""
     command = [
         *(sys.executable, "environments/rubric_absolute_environment.py", "evaluate"),
-        *(f"--env.eval_dataset={dataset}", "--env.score_responses=true", f"--env.data_dir_to_save_evals={run}"),
-        *(f"--env.judge_base_url={url}", "--env.judge_model_name=judge", "--env.judge_max_concurrency=64"),
+        *(
+            f"--env.eval_dataset={dataset}",
+            "--env.score_responses=true",
+            f"--env.data_dir_to_save_evals={run}",
+        ),
+        *(
+            f"--env.judge_base_url={url}",
+            "--env.judge_model_name=judge",
+            "--env.judge_max_concurrency=64",
+        ),
         *flags,
     ]
     log = run.with_suffix(".log")
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=output, stderr=output, env={**os.environ, "OPENAI_API_KEY": "none"}
+            command,
+            cwd=ROOT,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "OPENAI_API_KEY": "none"},
         )
     return Started(process, time.monotonic(), log)
 
@@ -164,7 +194,11 @@ def cost_of(started: Started) -> Cost:
     started.process.returncode = os.waitstatus_to_exitcode(status)
     if started.process.returncode != 0:
         raise RuntimeError(f"evaluate failed:\n{started.log.read_text()[-2000:]}")
-    return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started.began, usage.ru_maxrss * 1024 / MIB)
+    return Cost(
+        usage.ru_utime + usage.ru_stime,
+        time.monotonic() - started.began,
+        usage.ru_maxrss * 1024 / MIB,
+    )
 
 
 def copy_when_half_done(run: Path, half: Path, rows: int, started: Started) -> None:
@@ -173,7 +207,9 @@ def copy_when_half_done(run: Path, half: Path, rows: int, started: Started) -> N
     while finished * 2 < rows:
         time.sleep(0.05)
         if (run / "metrics.json").exists() or not Path(f"/proc/{started.process.pid}").exists():
-            raise RuntimeError(f"the run of {rows} rows was over before half of it was seen: {started.log}")
+            raise RuntimeError(
+                f"the run of {rows} rows was over before half of it was seen: {started.log}"
+            )
         if samples.exists():
             with samples.open("rb") as file:
                 file.seek(read)
@@ -189,7 +225,10 @@ def copy_when_half_done(run: Path, half: Path, rows: int, started: Started) -> N
 def write_rows(path: Path, rows: int) -> Path:
     """Write a dataset of instructions and responses of 1 to 3 KB, with references and gold scores."""
     numbers = random.Random(rows)
-    words = ["".join(numbers.choices("abcdefghijklmnopqrstuvwxyz", k=numbers.randint(2, 10))) for _ in range(5000)]
+    words = [
+        "".join(numbers.choices("abcdefghijklmnopqrstuvwxyz", k=numbers.randint(2, 10)))
+        for _ in range(5000)
+    ]
     text = " ".join(numbers.choices(words, k=200_000))
 
     def some(least: int, most: int) -> str:
@@ -265,7 +304,9 @@ async def answer() -> None:
             }
         )
         bodies.append(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % len(body)
+            + body
         )
     server = await asyncio.get_running_loop().create_server(lambda: Answers(bodies), "127.0.0.1", 0)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)

@@ -1,8 +1,9 @@
 """Scored files: the memory and the CPU of writing them, by the number of rows and by the kinds of input and output.
 
-Each file is written by a process of its own, which reads the input, checks it and writes every row with made-up
-verdicts. The rows are those of the shared data (`texts.py`). Memory is the process's peak, with the libraries that it
-has imported; CPU is that of the output alone. Beside it: the same process with a tenth of the rows.
+Each file is written by a process of its own, which reads the input, checks it and writes every row
+with made-up verdicts. The rows are those of the shared data (`texts.py`). Memory is the process's
+peak, with the libraries that it has imported; CPU is that of the output alone. Beside it: the same
+process with a tenth of the rows.
 
     python -m benchmarks.rows.files [--rows 50000]
 """
@@ -43,9 +44,13 @@ class Cost:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--write", nargs=2, type=Path, metavar=("DATA", "OUT"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--write", nargs=2, type=Path, metavar=("DATA", "OUT"), help=argparse.SUPPRESS
+    )
     results_option(parser)
     options = parser.parse_args()
     if options.write is not None:
@@ -53,7 +58,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         for source in KINDS:
-            few, many = (made(Path(folder), count, source) for count in (options.rows // 10, options.rows))
+            few, many = (
+                made(Path(folder), count, source) for count in (options.rows // 10, options.rows)
+            )
             for target in KINDS:
                 report(compared(few, many, target, options.rows), options.results)
 
@@ -80,7 +87,14 @@ def compared(few: Path, many: Path, target: str, rows: int) -> Iterator[Measured
     work = f"{rows} rows, {many.suffix[1:]} to {target}"
     other = f"{rows // 10} rows"
     yield Measured(PART, work, "MiB", more.memory_mib, other, less.memory_mib, at_most=MOST_GROWTH)
-    yield Measured(PART, work, "µs of CPU a row", more.cpu_s / rows * 1e6, other, less.cpu_s / (rows // 10) * 1e6)
+    yield Measured(
+        PART,
+        work,
+        "µs of CPU a row",
+        more.cpu_s / rows * 1e6,
+        other,
+        less.cpu_s / (rows // 10) * 1e6,
+    )
 
 
 def _child(data: Path, out: Path) -> Cost:
@@ -106,7 +120,13 @@ def _peak_mib() -> float:
 
 def _verdict(number: int) -> dict[str, JSON]:
     detail = f'{{"raw":{number % 5 + 1}}}'
-    values = (number % 5 / 4, "ok", str(number % 5 + 1), f"It is a good answer, but for point {number}.", detail)
+    values = (
+        number % 5 / 4,
+        "ok",
+        str(number % 5 + 1),
+        f"It is a good answer, but for point {number}.",
+        detail,
+    )
     return dict(zip(_COLUMNS.names, values, strict=True))
 
 

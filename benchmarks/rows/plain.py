@@ -1,7 +1,8 @@
 """The plain loop beside `judgegym score`: the same request bodies to the same endpoint, as many in flight.
 
-The bodies are those that the command has recorded in its ledger of calls, one a line, encoded as the client encodes
-them. The loop runs on the commands' event loop, posts with one aiohttp session, and reads each answer's JSON.
+The bodies are those that the command has recorded in its ledger of calls, one a line, encoded as
+the client encodes them. The loop runs on the commands' event loop, posts with one aiohttp session,
+and reads each answer's JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def write_bodies(run: Path, path: Path) -> int:
     with path.open("wb") as file:
         for call in read_calls(run):
             assert call.messages is not None
-            body = {"model": call.model, "messages": wire.messages_json(call.messages), **call.parameters}
+            body = {
+                "model": call.model,
+                "messages": wire.messages_json(call.messages),
+                **call.parameters,
+            }
             file.write(wire.dumps(body) + b"\n")
             count += 1
     return count
@@ -54,7 +59,9 @@ async def _posted(path: Path, url: str, in_flight: int) -> Looped:
             async def worker(bodies: Iterator[bytes]) -> None:
                 for body in bodies:
                     headers = {"Content-Type": "application/json"}
-                    async with session.post(f"{url}/chat/completions", data=body[:-1], headers=headers) as response:
+                    async with session.post(
+                        f"{url}/chat/completions", data=body[:-1], headers=headers
+                    ) as response:
                         answer = orjson.loads(await response.read())
                     assert "SCORE" in answer["choices"][0]["message"]["content"], answer
 

@@ -1,13 +1,16 @@
 """`judgegym score` beside a plain aiohttp loop that sends the same requests, and its memory by the number of rows.
 
-The command runs as a process, as a user starts it: rows of the shared data (`texts.py`) to a stand-in without latency,
-a process of its own, with `--judge_base_url`. The loop (`plain.py`) sends the bodies that the command's ledger has
-recorded, as many at once, on the same kind of event loop. They take turns, each time with a new endpoint of the same
-kind: the offline judge, which parses prompts and needs more CPU than the plain loop, and a lean one that looks at
-nothing, where the loop's own CPU is what counts. Rows a second are those of the whole command, from its start to its
+The command runs as a process, as a user starts it: rows of the shared data (`texts.py`) to a
+stand-in without latency, a process of its own, with `--judge_base_url`. The loop (`plain.py`) sends
+the bodies that the command's ledger has recorded, as many at once, on the same kind of event loop.
+They take turns, each time with a new endpoint of the same
+kind: the offline judge, which parses prompts and needs more CPU than the plain loop, and a lean one
+that looks at nothing, where the loop's own CPU is what counts. Rows a second are those of the whole
+command, from its start to its
 exit, and of the judging alone: from the first line of the ledger of calls to the last one.
 
-    python -m benchmarks.rows.score [--rows 10000 100000] [--rounds 3] [--judge rubric aspect] [--endpoints lean]
+    python -m benchmarks.rows.score [--rows 10000 100000] [--rounds 3] [--judge rubric aspect]
+    [--endpoints lean]
 """
 
 from __future__ import annotations
@@ -54,22 +57,35 @@ class Command:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--rounds", type=int, help="turns of each number of rows (default: 3 of 10,000, 1 of 100,000)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help="turns of each number of rows (default: 3 of 10,000, 1 of 100,000)",
+    )
     parser.add_argument("--judge", nargs="+", default=["rubric"], help="kinds of judges")
     parser.add_argument("--endpoints", nargs="+", choices=ENDPOINTS, default=[*ENDPOINTS])
     parser.add_argument("--in_flight", type=int, default=64)
     parser.add_argument("--folder", type=Path, help="work here, on a disk with some GB")
     results_option(parser)
     options = parser.parse_args()
-    print(f"texts: {'the shared data' if is_shared() else 'made up, since the shared data is not there'}", flush=True)
+    print(
+        "texts: "
+        f"{'the shared data' if is_shared() else 'made up, since the shared data is not there'}",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         for judge in options.judge:
             turns = {rows: taken(Path(name), judge, rows, options) for rows in options.rows}
             for rows, by_endpoint in turns.items():
                 for which, found in by_endpoint.items():
-                    work = f"--judge {judge}, {rows} rows, {options.in_flight} at once, {which} endpoint"
+                    work = (
+                        f"--judge {judge}, {rows} rows, {options.in_flight} at once, {which} "
+                        "endpoint"
+                    )
                     report(throughput(work, rows, found, which == OFFLINE), options.results)
             report(memory(judge, turns), options.results)
 
@@ -82,7 +98,9 @@ class Turn:
     loop: Looped
 
 
-def taken(folder: Path, judge: str, rows: int, options: argparse.Namespace) -> Mapping[str, Sequence[Turn]]:
+def taken(
+    folder: Path, judge: str, rows: int, options: argparse.Namespace
+) -> Mapping[str, Sequence[Turn]]:
     """The turns of each endpoint."""
     data, bodies, out = folder / "rows.jsonl", folder / "bodies.jsonl", folder / "scored.jsonl"
     write_rows(data, rows)
@@ -106,10 +124,15 @@ def throughput(work: str, rows: int, turns: Sequence[Turn], has_target: bool) ->
     plain = rows / median(turn.loop.wall_s for turn in turns)
     whole = rows / median(turn.command.wall_s for turn in turns)
     judging = rows / median(turn.command.judging_s for turn in turns)
-    yield Measured(PART, f"{work}: the whole command", "rows/s", whole, name, plain, at_least=at_least)
-    yield Measured(PART, f"{work}: judging alone", "rows/s", judging, name, plain, at_least=at_least)
+    yield Measured(
+        PART, f"{work}: the whole command", "rows/s", whole, name, plain, at_least=at_least
+    )
+    yield Measured(
+        PART, f"{work}: judging alone", "rows/s", judging, name, plain, at_least=at_least
+    )
     each, bare = (
-        median(cpu) / rows * 1000 for cpu in zip(*((one.command.cpu_s, one.loop.cpu_s) for one in turns), strict=True)
+        median(cpu) / rows * 1000
+        for cpu in zip(*((one.command.cpu_s, one.loop.cpu_s) for one in turns), strict=True)
     )
     yield Measured(PART, f"{work}: the whole command", "ms of CPU a row", each, name, bare)
 
@@ -125,7 +148,9 @@ def memory(judge: str, turns: Mapping[int, Mapping[str, Sequence[Turn]]]) -> Ite
         yield Measured(PART, work, "MiB at its most", mib, "the bound", MOST_MIB, at_most=1.0)
     for few, many in pairwise(most):
         work = f"--judge {judge}, {many} rows"
-        yield Measured(PART, work, "MiB at its most", most[many], f"{few} rows", most[few], at_most=MOST_GROWTH)
+        yield Measured(
+            PART, work, "MiB at its most", most[many], f"{few} rows", most[few], at_most=MOST_GROWTH
+        )
 
 
 def scored(data: Path, out: Path, url: str, in_flight: int, judge: str) -> Command:
@@ -139,7 +164,11 @@ def scored(data: Path, out: Path, url: str, in_flight: int, judge: str) -> Comma
         path.unlink(missing_ok=True)
     words = [
         *(sys.executable, "-m", "judgegym", "score", data, f"--out={out}", f"--judge={judge}"),
-        *(f"--judge_base_url={url}", "--judge_model_name=judge", f"--judge_max_concurrency={in_flight}"),
+        *(
+            f"--judge_base_url={url}",
+            "--judge_model_name=judge",
+            f"--judge_max_concurrency={in_flight}",
+        ),
     ]
     began = time.monotonic()
     with log.open("wb") as output:
@@ -156,7 +185,9 @@ def scored(data: Path, out: Path, url: str, in_flight: int, judge: str) -> Comma
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise RuntimeError(f"judgegym score failed:\n{log.read_text()[-2000:]}")
-    return Command(wall, last - first, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / MIB)
+    return Command(
+        wall, last - first, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / MIB
+    )
 
 
 def changed_at(path: Path) -> float:

@@ -1,6 +1,7 @@
 """A data set of any size for `judgegym score`: prompts and responses of the shared data, or made up where it is absent.
 
-No two rows are equal, since equal rows are judged once: from the second round on, a prompt begins with its round.
+No two rows are equal, since equal rows are judged once: from the second round on, a prompt begins
+    with its round.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def _texts() -> Sequence[tuple[str, str, str]]:
         for row in _read(path)
     ]
     for row in _read(_PAIRS):
-        found += [("autoj", row["prompt"], text) for name in ("chosen", "rejected") for text in row[name]]
+        found += [
+            ("autoj", row["prompt"], text) for name in ("chosen", "rejected") for text in row[name]
+        ]
     return [texts for texts in dict.fromkeys(found) if texts[2].strip()]
 
 
@@ -48,14 +51,26 @@ def _rounds(texts: Sequence[tuple[str, str, str]]) -> Iterator[dict[str, str | i
     for turn in count():
         for number, (source, prompt, response) in enumerate(texts):
             shown = f"({turn}) {prompt}" if turn else prompt
-            yield {"number": turn * len(texts) + number, "source": source, "prompt": shown, "response": response}
+            yield {
+                "number": turn * len(texts) + number,
+                "source": source,
+                "prompt": shown,
+                "response": response,
+            }
 
 
 def _made_up(rows: int) -> Iterator[tuple[str, str, str]]:
     numbers = random.Random(rows)
-    words = ["".join(numbers.choices("abcdefghijklmnopqrstuvwxyz", k=numbers.randint(2, 10))) for _ in range(5000)]
+    words = [
+        "".join(numbers.choices("abcdefghijklmnopqrstuvwxyz", k=numbers.randint(2, 10)))
+        for _ in range(5000)
+    ]
     for _ in range(rows):
-        yield "made up", " ".join(numbers.choices(words, k=70)), " ".join(numbers.choices(words, k=250))
+        yield (
+            "made up",
+            " ".join(numbers.choices(words, k=70)),
+            " ".join(numbers.choices(words, k=250)),
+        )
 
 
 def _read(path: Path) -> Iterator[dict[str, str]]:

@@ -1,7 +1,8 @@
 """The load that other processes put on the machine before and during a script.
 
-The load average still holds what earlier scripts of the same run did. Their part is estimated with the kernel's own
-formula (an average that decays in a minute) and taken off, so that it does not look like another's load.
+The load average still holds what earlier scripts of the same run did. Their part is estimated with
+the kernel's own formula (an average that decays in a minute) and taken off, so that it does not
+look like another's load.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Load:
     Attributes:
         average: the load average of the last minute, before the script.
         before: the part of it that is not this run's.
-        others: the share of all cores' time that other processes used during the script; `None` where it is unknown.
+        others: the share of all cores' time that other processes used during the script; `None`
+            where it is unknown.
         stolen: the share that the hypervisor gave to other machines; `None` where it is unknown.
     """
 
@@ -40,7 +42,11 @@ class Load:
     @property
     def is_disturbing(self) -> bool:
         """Whether a figure that was measured under it is to be doubted."""
-        return self.before > MOST_LOAD_BEFORE or (self.others or 0) > MOST_OTHERS or (self.stolen or 0) > MOST_STOLEN
+        return (
+            self.before > MOST_LOAD_BEFORE
+            or (self.others or 0) > MOST_OTHERS
+            or (self.stolen or 0) > MOST_STOLEN
+        )
 
     def __str__(self) -> str:
         parts = [f"{self.average:.1f}"]
@@ -82,7 +88,9 @@ class LoadMeter:
         now = time.monotonic()
         seconds, self._at = now - self._at, now
         kept = math.exp(-seconds / _MINUTE)
-        self._own_part = self._own_part * kept + (own_cpu_s / seconds if seconds else 0.0) * (1 - kept)
+        self._own_part = self._own_part * kept + (own_cpu_s / seconds if seconds else 0.0) * (
+            1 - kept
+        )
         return seconds
 
 
@@ -108,4 +116,6 @@ def _shares(
     if before is None or after is None:
         return None, None
     available = seconds * (os.cpu_count() or 1)
-    return max(0.0, after.busy - before.busy - own_cpu_s) / available, (after.stolen - before.stolen) / available
+    return max(0.0, after.busy - before.busy - own_cpu_s) / available, (
+        after.stolen - before.stolen
+    ) / available

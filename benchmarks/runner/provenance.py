@@ -25,7 +25,11 @@ class Provenance:
     @classmethod
     def now(cls) -> Provenance:
         """Of this moment and this checkout."""
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        usable = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         machine = f"{_cpu()}, {platform.system()}, Python {platform.python_version()}"
         return cls(machine, usable, f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M}", _commit())
 
@@ -42,12 +46,16 @@ def _cpu() -> str:
 def _commit() -> str:
     """The commit, and whether files of the checkout differ from it; the table itself does not count."""
     commit = _git("rev-parse", "--short", "HEAD")
-    changed = [line for line in _git("status", "--porcelain").splitlines() if not line.endswith(_TABLE)]
+    changed = [
+        line for line in _git("status", "--porcelain").splitlines() if not line.endswith(_TABLE)
+    ]
     return f"{commit or 'unknown'}{' + changes' if changed else ''}"
 
 
 def _git(*words: str) -> str:
     try:
-        return subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=_ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
         return ""

@@ -47,9 +47,18 @@ class Outcome:
 
 def names_of_scripts(folder: Path) -> list[str]:
     """The scripts that take `--results`, by name: modules, and packages with a `__main__`."""
-    files = {".".join(path.relative_to(folder).with_suffix("").parts): path for path in folder.rglob("*.py")}
-    named = {name.removesuffix(".__main__"): path for name, path in files.items() if name.partition(".")[0] != "runner"}
-    return sorted(name for name, path in named.items() if name != _DEFINITION and _OPTION in path.read_text())
+    files = {
+        ".".join(path.relative_to(folder).with_suffix("").parts): path
+        for path in folder.rglob("*.py")
+    }
+    named = {
+        name.removesuffix(".__main__"): path
+        for name, path in files.items()
+        if name.partition(".")[0] != "runner"
+    }
+    return sorted(
+        name for name, path in named.items() if name != _DEFINITION and _OPTION in path.read_text()
+    )
 
 
 def run_script(name: str, limit: float, checkout: Path) -> Outcome:
@@ -74,7 +83,10 @@ def run_script(name: str, limit: float, checkout: Path) -> Outcome:
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()
             sys.stderr.write(f"{said}\n")
-            problem = f"it failed with exit code {process.returncode}: {said.rpartition(chr(10))[2] or 'no message'}"
+            problem = (
+                f"it failed with exit code {process.returncode}: "
+                f"{said.rpartition(chr(10))[2] or 'no message'}"
+            )
         measured = tuple(read(results))
     if not measured and not problem:
         problem = "it reported no ratio"

@@ -54,19 +54,35 @@ class Table:
         """The table with the rows of this outcome in place of the script's former ones."""
         new = [_row(line, outcome, provenance) for line in outcome.measured]
         if outcome.problem:
-            new.append(_cells(["", f"**{outcome.problem}**", "", "", "", "", "", ""], outcome, provenance))
+            new.append(
+                _cells(["", f"**{outcome.problem}**", "", "", "", "", "", ""], outcome, provenance)
+            )
         kept = [row for row in self.rows if _script(row) != outcome.script]
         return Table(tuple(sorted([*kept, *new], key=_script)))
 
 
 def _row(line: Measured, outcome: Outcome, provenance: Provenance) -> str:
-    figures = [line.unit, f"{line.ours:.4g}", f"{line.other_name}: {line.other:.4g}", f"{line.ratio:.3g}"]
-    return _cells([line.part, line.work, *figures, line.target, _MET[line.is_met]], outcome, provenance)
+    figures = [
+        line.unit,
+        f"{line.ours:.4g}",
+        f"{line.other_name}: {line.other:.4g}",
+        f"{line.ratio:.3g}",
+    ]
+    return _cells(
+        [line.part, line.work, *figures, line.target, _MET[line.is_met]], outcome, provenance
+    )
 
 
 def _cells(cells: list[str], outcome: Outcome, provenance: Provenance) -> str:
     load = "" if outcome.load is None else str(outcome.load)
-    where = [load, str(provenance.cores), provenance.machine, provenance.date, provenance.commit, outcome.script]
+    where = [
+        load,
+        str(provenance.cores),
+        provenance.machine,
+        provenance.date,
+        provenance.commit,
+        outcome.script,
+    ]
     return _line([*cells, *where])
 
 

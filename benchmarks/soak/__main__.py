@@ -1,10 +1,11 @@
 """Mixed traffic with all faults for some minutes: `python -m benchmarks.soak --minutes 10`.
 
-Beside each other: commands of all environments that are stopped at random moments (kill −9, SIGTERM, Ctrl-C, a full
-disk) and taken up again; `serve` with Atropos' rollout API and a trainer; the reward server with its callers. All
-endpoints are stand-ins that fail one request of five, in all ways that pass, and that are away at times. Rows, groups
-and rewards are compared with those of endpoints without faults; memory and open files of the two servers are watched.
-The exit code is 1 if a row is lost, or is another one than without faults, or a server has grown.
+Beside each other: commands of all environments that are stopped at random moments (kill −9,
+SIGTERM, Ctrl-C, a full disk) and taken up again; `serve` with Atropos' rollout API and a trainer;
+the reward server with its callers. All endpoints are stand-ins that fail one request of five, in
+all ways that pass, and that are away at times. Rows, groups and rewards are compared with those of
+endpoints without faults; memory and open files of the two servers are watched. The exit code is 1
+if a row is lost, or is another one than without faults, or a server has grown.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def soak(seconds: float, seed: int) -> Tally:
         subject = next(subject for subject in SUBJECTS if subject.title == "arena_hard")
         training = Training(Bench(subject, 64, path, loop), tally, policy, judge, seed)
         rewards = Rewards(tally, whole, rewarding, path, seed)
-        threads = [_on_a_thread(traffic, tally) for traffic in (training.run(seconds), rewards.run(seconds))]
+        threads = [
+            _on_a_thread(traffic, tally)
+            for traffic in (training.run(seconds), rewards.run(seconds))
+        ]
         Commands(loop, tally, seed).until(time.monotonic() + seconds)
         for thread in threads:
             thread.join()
@@ -79,8 +83,12 @@ def _count(tally: Tally, *endpoints: Endpoint) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the moments and the mixtures (default: %(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="how long (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the moments and the mixtures (default: %(default)s)"
+    )
     options = parser.parse_args()
     os.nice(10)
     tally = soak(options.minutes * 60, options.seed)

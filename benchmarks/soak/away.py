@@ -1,7 +1,8 @@
 """A judge, a policy and a rollout API that are away for a minute: `python -m benchmarks.soak.away`.
 
-`evaluate`, `process` and `serve` with an endpoint that refuses connections from the middle of the run on, and `serve`
-with a rollout API that answers 500 to 70 % of its requests. No row and no group may be lost, or the exit code is 1.
+`evaluate`, `process` and `serve` with an endpoint that refuses connections from the middle of the
+run on, and `serve` with a rollout API that answers 500 to 70 % of its requests. No row and no group
+may be lost, or the exit code is 1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from tests.trainer import Trainer, training
 ROWS = 40
 
 
-def endpoint_away(bench: Bench, verb: Verb, side: str, undisturbed: Outcome, seconds: float) -> bool:
+def endpoint_away(
+    bench: Bench, verb: Verb, side: str, undisturbed: Outcome, seconds: float
+) -> bool:
     """Run it with an endpoint that is away, and print whether anything is lost."""
     middle = getattr(undisturbed, side).requests // 2
     begun = time.monotonic()
@@ -35,10 +38,14 @@ def endpoint_away(bench: Bench, verb: Verb, side: str, undisturbed: Outcome, sec
     outcome = bench.run(verb, run=f"{side}-away", **away)
     lost = len(undisturbed.result) - len(outcome.result)
     is_same = outcome.result == undisturbed.result and outcome.ended.code == 0
-    waiting = [line for line in outcome.ended.err.splitlines() if "refuse" in line or "away" in line]
+    waiting = [
+        line for line in outcome.ended.err.splitlines() if "refuse" in line or "away" in line
+    ]
     print(
-        f"{verb}, {side} away for {seconds:g} s: {len(outcome.result)} of {len(undisturbed.result)} in "
-        f"{time.monotonic() - begun:.1f} s, {lost} lost, {'the same' if is_same else 'NOT THE SAME'}; requests "
+        f"{verb}, {side} away for {seconds:g} s: {len(outcome.result)} of "
+        f"{len(undisturbed.result)} in "
+        f"{time.monotonic() - begun:.1f} s, {lost} lost, "
+        f"{'the same' if is_same else 'NOT THE SAME'}; requests "
         f"{outcome.policy.requests + outcome.judge.requests}, undisturbed "
         f"{undisturbed.policy.requests + undisturbed.judge.requests}; it said: {waiting[:1]}",
         flush=True,
@@ -65,12 +72,15 @@ async def rollout_api_fails(path: Path, seconds: float) -> bool:
             await asyncio.sleep(0.05)
         proxy.rate = 0.0
         lost, doubles = await _lost(trainer, served)
-        status = await trainer.call("GET", "/status-env", {"env_id": served.connection.registration.env_id})
+        status = await trainer.call(
+            "GET", "/status-env", {"env_id": served.connection.registration.env_id}
+        )
         counted = served.serving._delivery.maybe_double
     share, failed = status["env_weight"], sum(map(sum, proxy.failed.values()))
     is_right = not lost and doubles <= counted and share == 1.0
     print(
-        f"serve, rollout API at 70 % for {seconds:g} s: {len(served.policy.requests)} groups, {failed} answers failed, "
+        f"serve, rollout API at 70 % for {seconds:g} s: {len(served.policy.requests)} groups, "
+        f"{failed} answers failed, "
         f"{len(lost)} lost, {doubles} double, {counted} said to be maybe double, share {share:g}, "
         f"{'right' if is_right else 'WRONG'}",
         flush=True,
@@ -92,7 +102,9 @@ async def _lost(trainer: Trainer, served: Served) -> tuple[set[int], int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak.away", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="how long (default: %(default)s)"
+    )
     parser.add_argument("--verbs", nargs="+", default=["evaluate", "process", "serve"])
     options = parser.parse_args()
     os.nice(10)

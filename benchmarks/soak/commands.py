@@ -19,7 +19,11 @@ from tests.faults.killing import FullDisk, Signal, Stop, Whole, taken_up, whole
 
 SIGNALS = signal.SIGKILL, signal.SIGTERM, signal.SIGINT
 VERBS: tuple[Verb, ...] = ("evaluate", "process")
-MIXED = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in ("no_finish", *kinds.CHANGES_THE_REQUESTS)]
+MIXED = [
+    kind
+    for kind in (*kinds.TRANSIENT, *kinds.RIGHT)
+    if kind not in ("no_finish", *kinds.CHANGES_THE_REQUESTS)
+]
 ROWS = 24
 
 
@@ -47,13 +51,22 @@ class Commands:
         bench, undisturbed = self._of(subject, verb)
         stops = [self._stop(undisturbed) for _ in range(self._rng.randrange(4))]
         faults = dict.fromkeys(MIXED, 0.2 / len(MIXED))
-        away = [Outage(self._rng.randrange(1, undisturbed.requests), self._rng.uniform(0.2, 3))] * self._rng.randrange(
-            2
-        )
+        away = [
+            Outage(self._rng.randrange(1, undisturbed.requests), self._rng.uniform(0.2, 3))
+        ] * self._rng.randrange(2)
         what = f"{subject.title} {verb}, {stops}"
         try:
             ended = taken_up(
-                bench, verb, undisturbed, stops, run, *_PATIENCE, faults=faults, away=away, slow_ms=200, latency_ms=5
+                bench,
+                verb,
+                undisturbed,
+                stops,
+                run,
+                *_PATIENCE,
+                faults=faults,
+                away=away,
+                slow_ms=200,
+                latency_ms=5,
             )
         except AssertionError as error:
             self._tally.fail(f"{what}: {error}")
@@ -63,8 +76,12 @@ class Commands:
         self._tally.counts["requests"] += ended.requests
         self._tally.faults.update(ended.faults)
         self._compare(verb, undisturbed, ended.made, what)
-        if ended.twice > ended.said and not away:  # an endpoint that goes takes answers along that it has counted
-            self._tally.fail(f"{what}: {ended.twice} requests were paid twice, and it said {ended.said}")
+        if (
+            ended.twice > ended.said and not away
+        ):  # an endpoint that goes takes answers along that it has counted
+            self._tally.fail(
+                f"{what}: {ended.twice} requests were paid twice, and it said {ended.said}"
+            )
         shutil.rmtree(ended.made) if ended.made.is_dir() else ended.made.unlink()
 
     def _compare(self, verb: Verb, undisturbed: Whole, made: Path, what: str) -> None:

@@ -1,7 +1,8 @@
 """Five hundred rows with endpoints that fail one request of five: `python -m benchmarks.soak.faulty`.
 
-All kinds that pass at once, and the default retries, pauses and deadlines. All rows must be scored, the results be
-those of endpoints without faults, and no answered request be sent again, or the exit code is 1.
+All kinds that pass at once, and the default retries, pauses and deadlines. All rows must be scored,
+the results be those of endpoints without faults, and no answered request be sent again, or the exit
+code is 1.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class DefaultPauses(Bench):
     """Rows that are run with the default pauses between retries."""
 
     def flags(self, verb: Verb, run: str) -> list[str]:
-        return [flag for flag in super().flags(verb, run) if not flag.startswith("--env.retry_delay")]
+        return [
+            flag for flag in super().flags(verb, run) if not flag.startswith("--env.retry_delay")
+        ]
 
 
 def main() -> int:
@@ -40,7 +43,11 @@ def main() -> int:
     loop, right = Loop(), True
     subject = next(subject for subject in SUBJECTS if subject.title == options.environment)
     kinds = [kind for kind in MIXED if kind != "timeout"]  # at the default time-out of minutes
-    endpoint = {"faults": dict.fromkeys(kinds, options.rate / len(kinds)), "slow_ms": 200, "latency_ms": 5}
+    endpoint = {
+        "faults": dict.fromkeys(kinds, options.rate / len(kinds)),
+        "slow_ms": 200,
+        "latency_ms": 5,
+    }
     for verb in options.verbs:
         with tempfile.TemporaryDirectory(prefix="faulty-") as path:
             bench = DefaultPauses(subject, options.rows, Path(path), loop)
@@ -51,9 +58,11 @@ def main() -> int:
         is_same = outcome.result == undisturbed.result
         right = right and is_same and not again and outcome.ended.code == 0
         print(
-            f"{verb}: {len(outcome.result)} of {len(undisturbed.result)} in {time.monotonic() - begun:.0f} s, "
+            f"{verb}: {len(outcome.result)} of {len(undisturbed.result)} in "
+            f"{time.monotonic() - begun:.0f} s, "
             f"{'the same' if is_same else 'NOT THE SAME'}, exit code {outcome.ended.code}; "
-            f"{sum(outcome.asked.values())} requests, {outcome.faults.total()} faults of {len(outcome.faults)} kinds, "
+            f"{sum(outcome.asked.values())} requests, {outcome.faults.total()} faults of "
+            f"{len(outcome.faults)} kinds, "
             f"{again} answered requests sent again",
             flush=True,
         )

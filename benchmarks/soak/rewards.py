@@ -24,7 +24,9 @@ _AT_ONCE = 8
 class Rewards:
     """Callers that ask for the same few hundred scores again and again."""
 
-    def __init__(self, tally: Tally, whole: Endpoint, faulty: Endpoint, path: Path, seed: int) -> None:
+    def __init__(
+        self, tally: Tally, whole: Endpoint, faulty: Endpoint, path: Path, seed: int
+    ) -> None:
         self._tally = tally
         self._whole = whole
         self._faulty = faulty
@@ -47,7 +49,9 @@ class Rewards:
                 late = Measured.of(started.process.pid)
         self._tally.watched["reward server"] = self._early or late, late
 
-    async def _compare(self, session: aiohttp.ClientSession, url: str, started: Started, seconds: float) -> None:
+    async def _compare(
+        self, session: aiohttp.ClientSession, url: str, started: Started, seconds: float
+    ) -> None:
         clock = asyncio.get_running_loop().time
         begun = clock()
 
@@ -61,7 +65,9 @@ class Rewards:
                     self._tally.fail(f"the reward server gave no score: {answer}")
                 elif answer["score"] != self._scores[number]:
                     self._tally.counts["unflagged failures"] += 1
-                    self._tally.fail(f"a score is {answer['score']}, without faults {self._scores[number]}")
+                    self._tally.fail(
+                        f"a score is {answer['score']}, without faults {self._scores[number]}"
+                    )
                 if self._early is None and clock() > begun + max(10.0, seconds / 10):
                     self._early = Measured.of(started.process.pid)
                 await asyncio.sleep(0.1)
@@ -71,7 +77,8 @@ class Rewards:
     async def _score(self, session: aiohttp.ClientSession, url: str, number: int) -> dict[str, Any]:
         body = {
             "prompt": f"How would you explain row-{number} to a child?",
-            "response": f"A child knows row-{number} from an example, " + "and another one " * (number % 7),
+            "response": f"A child knows row-{number} from an example, "
+            + "and another one " * (number % 7),
             "rubric": "Does a child understand it?",
             "reference": f"There is row-{number}, a child, and an example that explains it.",
         }
@@ -97,8 +104,14 @@ class _Server:
 
     def __init__(self, judge: Endpoint, path: Path) -> None:
         self._url = f"http://127.0.0.1:{(port := free_port())}"
-        flags = f"--port={port}", f"--judge_base_url={judge.base_url}", "--judge_model_name=offline-judge"
-        self._started = Started("-m", "judgegym.server", *flags, "--judge_temperature=0", "--judge_timeout=5", cwd=path)
+        flags = (
+            f"--port={port}",
+            f"--judge_base_url={judge.base_url}",
+            "--judge_model_name=offline-judge",
+        )
+        self._started = Started(
+            "-m", "judgegym.server", *flags, "--judge_temperature=0", "--judge_timeout=5", cwd=path
+        )
         self._log = threading.Thread(target=self._started.process.communicate, daemon=True)
 
     def __enter__(self) -> tuple[str, Started]:

@@ -1,8 +1,9 @@
 """Runs that are stopped at random moments and taken up again: `python -m benchmarks.soak.stopped`.
 
-For each verb that resumes: kill −9, SIGTERM and Ctrl-C at thirty random moments each, and a disk that is full at fifty
-random sizes. Results, order and metrics must be those of a run that nothing stopped, and no more requests be paid for
-twice than the run says were in flight. The exit code is 1 if that is not so.
+For each verb that resumes: kill −9, SIGTERM and Ctrl-C at thirty random moments each, and a disk
+that is full at fifty random sizes. Results, order and metrics must be those of a run that nothing
+stopped, and no more requests be paid for twice than the run says were in flight. The exit code is 1
+if that is not so.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ from tests.faults.killing import FullDisk, Signal, Stop, same, taken_up, whole
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak.stopped", description=__doc__)
-    parser.add_argument("--kills", type=int, default=30, help="moments for each signal (default: %(default)s)")
-    parser.add_argument("--disks", type=int, default=50, help="sizes of the disk (default: %(default)s)")
+    parser.add_argument(
+        "--kills", type=int, default=30, help="moments for each signal (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--disks", type=int, default=50, help="sizes of the disk (default: %(default)s)"
+    )
     parser.add_argument("--rows", type=int, default=30, help="rows of a run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default: %(default)s)")
     parser.add_argument("--environment", default="arena_hard", help="(default: %(default)s)")
@@ -59,14 +64,17 @@ def _stopped(bench: Bench, verb: Verb, name: str, stops: Sequence[Stop]) -> int:
         try:
             resumed = taken_up(bench, verb, undisturbed, [stop], f"{name}-{number}")
             same(verb, undisturbed, resumed)
-            assert isinstance(stop, FullDisk) or resumed.twice <= resumed.said, f"{resumed.twice} > {resumed.said}"
+            assert isinstance(stop, FullDisk) or resumed.twice <= resumed.said, (
+                f"{resumed.twice} > {resumed.said}"
+            )
         except AssertionError as error:
             wrong += 1
             print(f"WRONG: {verb}, {stop}: {str(error)[:2000]}", flush=True)
             continue
         stopped, twice, said = stopped + resumed.stopped, twice + resumed.twice, said + resumed.said
     print(
-        f"{verb}, {name}: {len(stops)} runs, {stopped} stopped in mid-run, {wrong} wrong; requests in each "
+        f"{verb}, {name}: {len(stops)} runs, {stopped} stopped in mid-run, {wrong} wrong; requests "
+        "in each "
         f"{undisturbed.requests}, paid for twice in all {twice}, said to be in flight {said}",
         flush=True,
     )

@@ -40,5 +40,7 @@ class Tally:
             lines.append(f"{name}: {early} early, {late} at the end")
             if early.has_grown_to(late):
                 self.fail(f"{name} has grown from {early} to {late}")
-        lines.append("all is as it must be" if not self.wrong else f"{len(self.wrong)} things are wrong")
+        lines.append(
+            "all is as it must be" if not self.wrong else f"{len(self.wrong)} things are wrong"
+        )
         return "\n".join([*lines, *(f"  {what[:1000]}" for what in self.wrong)])

@@ -35,7 +35,9 @@ _SERVING = (
 class Training:
     """A trainer that takes batches for as long as the soak lasts."""
 
-    def __init__(self, bench: Bench, tally: Tally, policy: Endpoint, judge: Endpoint, seed: int) -> None:
+    def __init__(
+        self, bench: Bench, tally: Tally, policy: Endpoint, judge: Endpoint, seed: int
+    ) -> None:
         self._bench = bench
         self._tally = tally
         self._endpoints = policy, judge
@@ -52,7 +54,12 @@ class Training:
                 for flag in self._bench.argv("serve", "serve", *self._endpoints)
                 if flag.partition("=")[0] not in {given.partition("=")[0] for given in _SERVING}
             ]
-            words = str(self._bench.subject.script), *argv, f"--env.rollout_server_url={url}", *_SERVING
+            words = (
+                str(self._bench.subject.script),
+                *argv,
+                f"--env.rollout_server_url={url}",
+                *_SERVING,
+            )
             with Started(*words, cwd=self._bench.path, env=KEYS) as started:
                 log = asyncio.create_task(asyncio.to_thread(started.process.communicate))
                 await self._train(trainer, started, seconds)
@@ -108,7 +115,9 @@ class Training:
             if self._rng.random() >= _BAD_ROAD:
                 return None
             self._tally.faults["rollout API"] += 1
-            return self._rng.choice([Reply(status=500), Reply(status=502, body="<html>"), Reply(drop=True)])
+            return self._rng.choice(
+                [Reply(status=500), Reply(status=502, body="<html>"), Reply(drop=True)]
+            )
 
         async with (
             RunApi() as real,

@@ -28,4 +28,7 @@ class Measured:
 
     def has_grown_to(self, later: Measured) -> bool:
         """Whether it is more than warm caches and connections explain."""
-        return later.megabytes > self.megabytes * _GROWTH + _SLACK_MB or later.files > self.files + _SLACK_FILES
+        return (
+            later.megabytes > self.megabytes * _GROWTH + _SLACK_MB
+            or later.files > self.files + _SLACK_FILES
+        )

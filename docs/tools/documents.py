@@ -1,7 +1,8 @@
 """What pages lead to outside `docs/`, such as a folder's README or a prompt: each text becomes a page of the site.
 
-Most of these pages have no line in the navigation; the pages that link to them lead there. A document is a page with
-the links that it has in the repository, code and other texts are a page with one block. What is no text is copied.
+Most of these pages have no line in the navigation; the pages that link to them lead there. A
+document is a page with the links that it has in the repository, code and other texts are a page
+with one block. What is no text is copied.
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ def source_of(page: str) -> str:
         return f"docs/{page}"
     path = page.removeprefix(_FOLDER)
     code = path.removesuffix(".md")
-    return f"{code}/{_README}" if (ROOT / code / _README).is_file() else path if (ROOT / path).is_file() else code
+    return (
+        f"{code}/{_README}"
+        if (ROOT / code / _README).is_file()
+        else path
+        if (ROOT / path).is_file()
+        else code
+    )
 
 
 def page_of(path: str) -> str:

@@ -66,6 +66,11 @@ def _places(body: Sequence[ast.stmt], prefix: str = "") -> Iterator[tuple[str, t
             yield from _places(node.body, f"{prefix}{node.name}.")
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            names = [
+                part
+                for target in targets
+                for part in ast.walk(target)
+                if isinstance(part, ast.Name)
+            ]
             for name in names:
                 yield prefix + name.id, (node.lineno, last)

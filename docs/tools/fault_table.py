@@ -15,5 +15,8 @@ def fault_table(name: str) -> str:
 
 
 def _table() -> str:
-    rows = [f"| `{name}` | {fault.about.replace('--slow_ms', '`--slow_ms`')} |" for name, fault in FAULTS.items()]
+    rows = [
+        f"| `{name}` | {fault.about.replace('--slow_ms', '`--slow_ms`')} |"
+        for name, fault in FAULTS.items()
+    ]
     return "\n".join(["| fault | what happens |", "|---|---|", *rows])

@@ -1,7 +1,8 @@
 """Show the fields of a run's files, made from the dataclasses that write and read them.
 
-A block is YAML: `name: type  # meaning`. `name?` may be absent, `name|null` is an object or null, and an indented block
-has the fields of an object, or of the objects of a list. Meanings are those of the docstrings.
+A block is YAML: `name: type  # meaning`. `name?` may be absent, `name|null` is an object or null,
+and an indented block has the fields of an object, or of the objects of a list. Meanings are those
+of the docstrings.
 """
 
 from __future__ import annotations
@@ -88,23 +89,40 @@ def _sample_lines() -> Iterator[str]:
     for name in ("uid", "category", "question", "texts", "task_digest"):
         yield from _field_lines(name, get_type_hints(Sample)[name], about[name], "")
     yield from _completion_lines("", "?", left_out="follow_up")
-    yield "completions?:  # several completions, or none; objects with the fields of a completion above"
+    yield (
+        "completions?:  # several completions, or none; objects with the fields of a completion "
+        "above"
+    )
     yield from _as_list(_completion_lines("", left_out="turns"))
     yield "score: number or null  # in the judge's own range; null in failures.jsonl"
-    yield "status: text  # ok, invalid_completion, judge_failed, unparsable, policy_failed or user_failed"
+    yield (
+        "status: text  # ok, invalid_completion, judge_failed, unparsable, policy_failed or "
+        "user_failed"
+    )
     yield from _field_lines("headline", HeadlineTerm | None, about["headline"], "")
     yield from _field_lines("orders", Mapping[str, float], about["orders"], "")
     yield from _field_lines("gold?", tuple[GoldLabel, ...], about["gold"], "")
-    yield "label?: text or null  # the outcome in the judge's terms; absent if the policy never answered"
-    yield "detail?: object or null  # the judgment in the environment's terms, see Detail; null if no judge was asked"
-    yield "injection_suspects?: whole number  # role tokens and lookalikes of markers in the texts shown to the judge"
+    yield (
+        "label?: text or null  # the outcome in the judge's terms; absent if the policy never "
+        "answered"
+    )
+    yield (
+        "detail?: object or null  # the judgment in the environment's terms, see Detail; null if "
+        "no judge was asked"
+    )
+    yield (
+        "injection_suspects?: whole number  # role tokens and lookalikes of markers in the texts "
+        "shown to the judge"
+    )
     yield "critique?:  # the history of self-critique"
     yield "  before_score: number  # before the first round"
     yield "  rounds:  # those of each verdict"
     yield from _as_list(_model_lines(CritiqueRound, "  "))
     yield "members?: object of numbers  # the score from 0 to 1 of each member of a jury"
     yield "error?: text  # why the row failed; in failures.jsonl"
-    yield from _field_lines("run", SampleRun, "what may differ between two runs; all else is equal byte for byte", "")
+    yield from _field_lines(
+        "run", SampleRun, "what may differ between two runs; all else is equal byte for byte", ""
+    )
 
 
 def _completion_lines(indent: str, mark: str = "", *, left_out: str) -> Iterator[str]:
@@ -116,7 +134,10 @@ def _completion_lines(indent: str, mark: str = "", *, left_out: str) -> Iterator
         name = _COMPLETION.get(field.name, field.name)
         yield from _field_lines(name + optional, hints[field.name], about[field.name], indent)
         if field.name == "thinking":
-            yield f"{indent}thinking_valid{optional}: true or false  # whether the thinking has the right format"
+            yield (
+                f"{indent}thinking_valid{optional}: true or false  # whether the thinking has the "
+                "right format"
+            )
 
 
 def _model_lines(model: type, indent: str) -> Iterator[str]:
@@ -189,10 +210,16 @@ def _plural(annotation: Any) -> str:
 
 def _attributes(model: type) -> Mapping[str, str]:
     """The meanings of a dataclass' attributes, without what they say of `None`."""
-    docs = [inspect.cleandoc(base.__doc__ or "") for base in reversed(model.__mro__) if is_dataclass(base)]
+    docs = [
+        inspect.cleandoc(base.__doc__ or "")
+        for base in reversed(model.__mro__)
+        if is_dataclass(base)
+    ]
     meanings: dict[str, str] = {}
     for doc in docs:
         for match in _ATTRIBUTE.finditer(doc.partition("Attributes:\n")[2]):
             clauses = " ".join(match["text"].split()).rstrip(".").split("; ")
-            meanings[match["name"]] = "; ".join(clause for clause in clauses if not clause.startswith("`None`"))
+            meanings[match["name"]] = "; ".join(
+                clause for clause in clauses if not clause.startswith("`None`")
+            )
     return meanings

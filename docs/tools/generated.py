@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-BLOCK = re.compile(r"^<!-- generated: (?P<kind>\w+) (?P<words>[^\n]+) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^<!-- generated: (?P<kind>\w+) (?P<words>[^\n]+) -->\n.*?^<!-- end -->$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def blank_generated(markdown: str) -> str:

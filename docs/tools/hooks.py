@@ -1,7 +1,7 @@
 """What mkdocs does beside Markdown.
 
-A notebook takes the place of a link to it, texts outside `docs/` that pages link to become pages, the flags of commands
-stay whole, and the search asks no other host.
+A notebook takes the place of a link to it, texts outside `docs/` that pages link to become pages,
+the flags of commands stay whole, and the search asks no other host.
 """
 
 from __future__ import annotations

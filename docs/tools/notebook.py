@@ -1,7 +1,7 @@
 """Run the notebook and write it with its outputs: `python docs/tools/notebook.py`, after every change of its cells.
 
-Guarantee: what is written depends on the cells and on the installed versions alone. The kernel's counts are in it, its
-times, its version and the ports of stand-ins are not.
+Guarantee: what is written depends on the cells and on the installed versions alone. The kernel's
+counts are in it, its times, its version and the ports of stand-ins are not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def run(path: Path) -> Any:
         CellExecutionError: a cell failed.
     """
     notebook = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory() as folder:  # of the kernel's sockets: ports could be taken, and listened to
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # of the kernel's sockets: ports could be taken, and listened to
         sockets = Config(KernelManager={"transport": "ipc", "ip": f"{folder}/kernel"})
         NotebookClient(notebook, config=sockets, timeout=_TIMEOUT_S, record_timing=False).execute()
     notebook.metadata.language_info = {"name": "python"}

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-NOTEBOOK = re.compile(r"(?<=\n\n)\[[^\]\n]+\]\((?P<path>[^)#:\s]*examples/[^)#:\s]+\.ipynb)\)(?=\n\n|\n*\Z)")
+NOTEBOOK = re.compile(
+    r"(?<=\n\n)\[[^\]\n]+\]\((?P<path>[^)#:\s]*examples/[^)#:\s]+\.ipynb)\)(?=\n\n|\n*\Z)"
+)
 """A paragraph that shows a notebook."""
 
 

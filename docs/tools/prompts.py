@@ -1,6 +1,7 @@
 """Show on a page what a model is asked: a file of `judgegym/judges/prompts/`, or the messages that a judge makes.
 
-`{question}`, `{answer}` … stand where the texts of a row stand. The messages come from the judge's own code.
+`{question}`, `{answer}` … stand where the texts of a row stand. The messages come from the judge's
+own code.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from judgegym.llm.wire import Message
 FOLDER = Path(__file__).resolve().parents[2] / "judgegym" / "judges" / "prompts"
 
 _CRITERIA = read_criteria(
-    ["{criterion}", {"text": "{criterion with options}", "options": {"{lowest}": 0, "{highest}": 1}}]
+    [
+        "{criterion}",
+        {"text": "{criterion with options}", "options": {"{lowest}": 0, "{highest}": 1}},
+    ]
 )
 _CHECKED = JudgeTask("{prompt}", ("{answer}",), "{reference}", context="{contexts}")
 _SUBMISSION = JudgeTask("{question}", ("{answer}",), "{reference}", context="{contexts}")
@@ -33,19 +37,25 @@ _RESPONSE = JudgeTask("{instruction}", ("{response}",), "{reference_answer}")
 
 MESSAGES: Mapping[str, Callable[[], Sequence[Message]]] = {
     "Arena-Hard: what the judge is asked": lambda: (
-        game_prompt("{prompt}", "{the policy's answer}", "{the baseline's answer}", protocol="three_way").messages
+        game_prompt(
+            "{prompt}", "{the policy's answer}", "{the baseline's answer}", protocol="three_way"
+        ).messages
     ),
     "Tournament: what the judge of a choice is asked": lambda: (
         choice_prompt("{prompt}", ["{one answer}", "{the other answer}"]).messages
     ),
     "Pairwise judgement: what the policy is asked for a choice": lambda: (
-        choice_prompt("{prompt}", [f"{{answer {letter}}}" for letter in "ABCD"], system="{thinking prompt}").messages
+        choice_prompt(
+            "{prompt}", [f"{{answer {letter}}}" for letter in "ABCD"], system="{thinking prompt}"
+        ).messages
     ),
     "Pairwise judgement: what the policy is asked for a rating": lambda: (
         rating_prompt("{prompt}", "{answer}", system="{thinking prompt}").messages
     ),
     "Aspect critique: what the judge is asked": lambda: (
-        aspect_prompt(_SUBMISSION, _ASPECT, AspectJudgeSettings(judge_prompt_layout="published")).messages
+        aspect_prompt(
+            _SUBMISSION, _ASPECT, AspectJudgeSettings(judge_prompt_layout="published")
+        ).messages
     ),
     "Rubric checklist: what the judge is asked": lambda: (
         checklist_prompt(_CHECKED, _CRITERIA, ChecklistJudgeSettings()).prompt.messages
@@ -53,13 +63,18 @@ MESSAGES: Mapping[str, Callable[[], Sequence[Message]]] = {
     "Rubric-absolute: what the judge is asked": lambda: (
         rubric_prompt(_RUBRIC, _RESPONSE, RubricJudgeSettings()).messages
     ),
-    "Self-critique: what a judge is asked": lambda: peer_prompt("{query}", "{answer}", "{rubric}").messages,
+    "Self-critique: what a judge is asked": lambda: (
+        peer_prompt("{query}", "{answer}", "{rubric}").messages
+    ),
     "Self-critique: what it is asked in a round of critique": lambda: (
-        peer_prompt("{query}", "{answer}", "{rubric}", previous=ScoreObject(70, "{the judge's reasoning}")).messages
+        peer_prompt(
+            "{query}", "{answer}", "{rubric}", previous=ScoreObject(70, "{the judge's reasoning}")
+        ).messages
     ),
     "Groups judged together: what the listwise judge is asked": lambda: (
         listwise_prompt(
-            shared_texts(JudgeTask("{question}", (), context="{contexts}")), {"kqzrt": "{answer}", "hmwpx": "{answer}"}
+            shared_texts(JudgeTask("{question}", (), context="{contexts}")),
+            {"kqzrt": "{answer}", "hmwpx": "{answer}"},
         ).messages
     ),
 }
@@ -81,6 +96,10 @@ def prompt_block(title: str) -> str:
     if title in FILES:
         text = (FOLDER / FILES[title]).read_text(encoding="utf-8").rstrip("\n")
     else:
-        text = "\n\n".join(f"{message['role']}:\n\n{message['content']}" for message in MESSAGES[title]())
+        text = "\n\n".join(
+            f"{message['role']}:\n\n{message['content']}" for message in MESSAGES[title]()
+        )
     lines = "\n".join(line.rstrip() for line in text.split("\n"))
-    return f'<details markdown="1">\n<summary>{title}</summary>\n\n```text\n{lines}\n```\n\n</details>'
+    return (
+        f'<details markdown="1">\n<summary>{title}</summary>\n\n```text\n{lines}\n```\n\n</details>'
+    )

@@ -2,10 +2,10 @@
 
     python docs/tools/screenshots.py first|server|runs [--data DIRECTORY]
 
-`first` takes the page of the run of `first_evaluation.md`, `server` that of `server.md`, `runs` the page of a run on a
-desktop, a phone and in the dark. For `runs`, `--data` has `prompts.jsonl` and existing answers,
-`answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`; without it, the bundled rows are
-evaluated. Needs the extras `environments` and `browser`.
+`first` takes the page of the run of `first_evaluation.md`, `server` that of `server.md`, `runs` the
+page of a run on a desktop, a phone and in the dark. For `runs`, `--data` has `prompts.jsonl` and
+existing answers, `answers_gpt-4-0314.jsonl` (the baseline) and `answers_gpt-3.5-turbo-0125.jsonl`;
+without it, the bundled rows are evaluated. Needs the extras `environments` and `browser`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 812}
 
 def main() -> None:
     """Make the pictures that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["first", "server", "runs"])
     parser.add_argument("--data", type=Path)
     flags = parser.parse_args()
@@ -47,12 +49,16 @@ def main() -> None:
 
 def judgegym(*words: str, cwd: Path | None = None) -> None:
     """Run a command of the pages."""
-    subprocess.run([sys.executable, "-m", "judgegym", *words], check=True, stdout=subprocess.DEVNULL, cwd=cwd)
+    subprocess.run(
+        [sys.executable, "-m", "judgegym", *words], check=True, stdout=subprocess.DEVNULL, cwd=cwd
+    )
 
 
 def take_first(browser: Any, folder: Path) -> None:
     """The page of a first run."""
-    judgegym("evaluate", "arena_hard", "--offline", "--env.data_dir_to_save_evals=runs/first", cwd=folder)
+    judgegym(
+        "evaluate", "arena_hard", "--offline", "--env.data_dir_to_save_evals=runs/first", cwd=folder
+    )
     page = browser.new_context(viewport=DESKTOP, color_scheme="light").new_page()
     page.goto((folder / "runs/first/report.html").as_uri())
     page.wait_for_timeout(500)
@@ -61,15 +67,31 @@ def take_first(browser: Any, folder: Path) -> None:
 
 def take_server(browser: Any, folder: Path) -> None:
     """The page of the reward server, with one judgment."""
-    words = (sys.executable, "-m", "judgegym", "judge-server", "--judge", "rubric", "--offline", "--port", "0")
-    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    words = (
+        sys.executable,
+        "-m",
+        "judgegym",
+        "judge-server",
+        "--judge",
+        "rubric",
+        "--offline",
+        "--port",
+        "0",
+    )
+    with subprocess.Popen(
+        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         assert server.stdout is not None
         try:
-            page = browser.new_context(viewport={"width": 1000, "height": 1080}, color_scheme="light").new_page()
+            page = browser.new_context(
+                viewport={"width": 1000, "height": 1080}, color_scheme="light"
+            ).new_page()
             page.goto(server.stdout.readline().split()[-1])
             page.fill("#prompt", "Why is the sky blue in the daytime?")
             page.fill(
-                ".response", "The sky is blue in the daytime because the air scatters blue light far more than red."
+                ".response",
+                "The sky is blue in the daytime because the air scatters blue light far more than "
+                "red.",
             )
             page.click("#go")
             page.wait_for_selector("#result.ok")
@@ -94,7 +116,11 @@ def evaluated(run: Path, data: Path | None) -> Path:
 @contextmanager
 def chromium() -> Iterator[Any]:
     """The system's Chromium, without a window."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

@@ -1,9 +1,10 @@
 """Tables of settings, made from the classes that declare them, in the words of `--help_all`.
 
-Kinds: `command` (the flags of `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment),
-`groups` (judged together), `own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`,
-`score GROUP …`, `attack GROUP …`, `flags COMMAND` (any other command of `judgegym`) and `judge KIND …` (what only
-judges of these kinds have, as `score` takes it).
+Kinds: `command` (the flags of `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of
+every environment), `groups` (judged together), `own ENVIRONMENT` (its own, and those whose default
+it changes), `judge-server GROUP …`, `score GROUP …`, `attack GROUP …`, `flags COMMAND` (any other
+command of `judgegym`) and `judge KIND …` (what only judges of these kinds have, as `score` takes
+it).
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ def _openai() -> Iterator[Row]:
 
 
 def _env(*groups: str) -> Iterator[Row]:
-    return _rows(setting for setting in declared_settings(EnvConfig, "env.") if setting.group in groups)
+    return _rows(
+        setting for setting in declared_settings(EnvConfig, "env.") if setting.group in groups
+    )
 
 
 def _groups() -> Iterator[Row]:
@@ -120,15 +123,23 @@ def _own(environment: str) -> Iterator[Row]:
     yield from _rows(own)
     for row, setting in zip(_rows(changed), in_order_of_use(changed), strict=True):
         elsewhere = in_words(everywhere[setting.field].default) or "unset"
-        yield Row(row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts)
+        yield Row(
+            row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts
+        )
 
 
-def _flat(settings: type[SourcedSettings], most_used: Sequence[str] = ()) -> Callable[..., Iterator[Row]]:
+def _flat(
+    settings: type[SourcedSettings], most_used: Sequence[str] = ()
+) -> Callable[..., Iterator[Row]]:
     """The rows of a command whose settings have no `env`."""
 
     def rows(*groups: str) -> Iterator[Row]:
         return _rows(
-            (each for each in declared_settings(with_all_choices(settings), verb=USED_BY) if each.group in groups),
+            (
+                each
+                for each in declared_settings(with_all_choices(settings), verb=USED_BY)
+                if each.group in groups
+            ),
             most_used=most_used,
         )
 
@@ -138,15 +149,21 @@ def _flat(settings: type[SourcedSettings], most_used: Sequence[str] = ()) -> Cal
 def _judge(*kinds: str) -> Iterator[Row]:
     """The settings that only judges of these kinds have."""
     models = [JUDGES[kind].group_settings or JUDGES[kind].settings for kind in kinds]
-    own = {field for model in models for field in model.model_fields} - JudgeSettings.model_fields.keys()
-    return _rows(each for each in declared_settings(with_all_choices(ScoreSettings)) if each.field in own)
+    own = {
+        field for model in models for field in model.model_fields
+    } - JudgeSettings.model_fields.keys()
+    return _rows(
+        each for each in declared_settings(with_all_choices(ScoreSettings)) if each.field in own
+    )
 
 
 def _flags(command: str) -> Iterator[Row]:
     """The arguments of a command that has a parser of its own."""
     entry = find_command(command)
     assert entry is not None, command
-    for action in entry.load().parser_of(f"judgegym {command}")._actions:  # argparse has no public list
+    for action in (
+        entry.load().parser_of(f"judgegym {command}")._actions
+    ):  # argparse has no public list
         if action.dest == "help":
             continue
         name = (
@@ -170,7 +187,11 @@ def _kind_of(action: argparse.Action) -> str:
         return "a switch"
     if isinstance(action.metavar, str) and action.option_strings:
         return action.metavar
-    return {int: "INT", float: "NUMBER"}.get(action.type, "TEXT") if isinstance(action.type, type) else "TEXT"
+    return (
+        {int: "INT", float: "NUMBER"}.get(action.type, "TEXT")
+        if isinstance(action.type, type)
+        else "TEXT"
+    )
 
 
 def _rows(settings: Iterable[DeclaredSetting], *, most_used: Sequence[str] = ()) -> Iterator[Row]:

@@ -13,7 +13,10 @@ from judgegym.judges.parsing.verdict_parser import BEGINNING
 
 RUBRIC = rubric_form((1, 5))
 FORMS = {
-    **{f"Arena-Hard, `judge_protocol={protocol}`": arena_form(labels) for protocol, labels in LABELS.items()},
+    **{
+        f"Arena-Hard, `judge_protocol={protocol}`": arena_form(labels)
+        for protocol, labels in LABELS.items()
+    },
     "choice, of three answers": choice_form("ABC"),
     "rubric, with its scale": RUBRIC,
     "aspect": ASPECT_FORM,
@@ -34,9 +37,14 @@ def verdict_forms(name: str) -> str:
 
 
 def _objects() -> str:
-    rows = [f"| {judge} | `{form.instructions.removeprefix(BEGINNING)}` |" for judge, form in FORMS.items()]
+    rows = [
+        f"| {judge} | `{form.instructions.removeprefix(BEGINNING)}` |"
+        for judge, form in FORMS.items()
+    ]
     return "\n".join(["| judge | object |", "|---|---|", *rows])
 
 
 def _rubric() -> str:
-    return f"```text\n{RUBRIC.instructions}\n```\n\n```json\n{json.dumps(RUBRIC.response_format)}\n```"
+    return (
+        f"```text\n{RUBRIC.instructions}\n```\n\n```json\n{json.dumps(RUBRIC.response_format)}\n```"
+    )

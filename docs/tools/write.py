@@ -1,9 +1,10 @@
 """Write the generated blocks of the pages: `python -m docs.tools.write`; `tests/docs` tells which page is stale.
 
-A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings` (`settings_tables.py`),
-`code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE` (`prompts.py`), `fields NAME` of the files of a run
-(`file_fields.py`), `verdicts NAME` (`verdict_forms.py`) and `faults endpoint` (`fault_table.py`). So a page shows the
-same in the repository and on the site.
+A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings`
+(`settings_tables.py`), `code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE`
+(`prompts.py`), `fields NAME` of the files of a run (`file_fields.py`), `verdicts NAME`
+(`verdict_forms.py`) and `faults endpoint` (`fault_table.py`). So a page shows the same in the
+repository and on the site.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def render(markdown: str) -> str:
         try:
             text = KINDS[match["kind"]](match["words"])
         except KeyError as error:
-            raise ValueError(f"no generated block has this name: {match['kind']} {match['words']}") from error
+            raise ValueError(
+                f"no generated block has this name: {match['kind']} {match['words']}"
+            ) from error
         return f"<!-- generated: {match['kind']} {match['words']} -->\n\n{text}\n\n<!-- end -->"
 
     return BLOCK.sub(block, markdown)

@@ -43,7 +43,8 @@ def broken_principles(own: str, count: int) -> ParsedVerdict[tuple[int, ...]] | 
 
 TEMPLATE = MessageTemplate(
     (
-        "Which principles does the answer break? End with a line BROKEN: and their numbers, or BROKEN: none.",
+        "Which principles does the answer break? End with a line BROKEN: and their numbers, or "
+        "BROKEN: none.",
         "PRINCIPLES{tag}:\n{principles}",
         "QUESTION{tag}:\n{prompt}",
         "ANSWER{tag}:\n{response}",  # last: a server computes what comes before it once
@@ -52,7 +53,9 @@ TEMPLATE = MessageTemplate(
 )
 TITLES = ("PRINCIPLES", "QUESTION", "ANSWER")
 # What the offline stand-in says in the judge's place: a better answer breaks fewer principles.
-PROMPT = PromptFormat(TITLES, ("ANSWER",), lambda shown: f"BROKEN: {'none' if shown.merit > 0.5 else '1'}")
+PROMPT = PromptFormat(
+    TITLES, ("ANSWER",), lambda shown: f"BROKEN: {'none' if shown.merit > 0.5 else '1'}"
+)
 
 
 class ConstitutionJudge:
@@ -62,21 +65,33 @@ class ConstitutionJudge:
         self.principles, self.client = principles, client
 
     async def judge(self, task: JudgeTask) -> Judgment[Breaches]:
-        rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(self.principles, start=1))
-        prompt = TEMPLATE.fill({"principles": rules, "prompt": task.prompt}, {"response": task.response})
+        rules = "\n".join(
+            f"{number}. {rule}" for number, rule in enumerate(self.principles, start=1)
+        )
+        prompt = TEMPLATE.fill(
+            {"principles": rules, "prompt": task.prompt}, {"response": task.response}
+        )
         parse = broken_principles.given(len(self.principles))
         call = await ask(self.client, prompt.messages, parse, name="constitution")
-        if call.value is None:  # no verdict is no score: the row is reported and left out of the mean
+        if (
+            call.value is None
+        ):  # no verdict is no score: the row is reported and left out of the mean
             return replace(failed_judgment([call]), suspects=prompt.suspects)
         kept, found = len(self.principles) - len(call.value), Breaches(call.value)
-        return Judgment(float(kept), Status.OK, None, call.text, (call,), found, suspects=prompt.suspects)
+        return Judgment(
+            float(kept), Status.OK, None, call.text, (call,), found, suspects=prompt.suspects
+        )
 
 
 # The environment: rows to messages, completions to judgments, judgments to rewards and metrics.
 
 
 class ConstitutionConfig(GroupJudgeSettings):
-    unused_settings = ("judge_critique_rounds", "judge_output", "judge_system_prompt")  # by ConstitutionJudge
+    unused_settings = (
+        "judge_critique_rounds",
+        "judge_output",
+        "judge_system_prompt",
+    )  # by ConstitutionJudge
 
     principles: list[str] = setting(
         ["It is true.", "It is polite.", "It is short."],
@@ -110,7 +125,10 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
         rows = by_uid(load_rows(self.config.dataset, split="train"), numbered=True)
         return TaskList.of(
-            rows, lambda uid, row: Question(uid, row.text("question", "prompt"), row.optional_text("category"))
+            rows,
+            lambda uid, row: Question(
+                uid, row.text("question", "prompt"), row.optional_text("category")
+            ),
         )
 
     def conversations(self, task: Question) -> list[Conversation]:  # what is the policy asked?
@@ -122,14 +140,18 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     def reward(self, judgment: Judgment[Breaches]) -> float:  # what is that worth in training?
         return super().reward(judgment) / len(self.config.principles)  # from 0 to 1
 
-    def record_metrics(self, metrics: MetricAggregator, task: Question, sample: Sample[Breaches]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: Question, sample: Sample[Breaches]
+    ) -> None:
         reward = 0.0 if sample.score is None else sample.score / len(self.config.principles)
         metrics.mean("mean_reward", reward, interval=True)  # what is counted?
         if sample.judgment is not None and sample.judgment.detail is not None:
             for number in range(1, len(self.config.principles) + 1):
                 metrics.rate(f"broken_{number}", number in sample.judgment.detail.broken)
 
-    def group_case(self, task: Question) -> JudgeTask:  # what do completions share that are compared with each other?
+    def group_case(
+        self, task: Question
+    ) -> JudgeTask:  # what do completions share that are compared with each other?
         return JudgeTask(task.question, (), rubric="\n".join(self.config.principles))
 
 

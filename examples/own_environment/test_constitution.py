@@ -33,26 +33,47 @@ def test_verdict_is_read_or_there_is_none(text: str, broken: tuple[int, ...] | N
 
 def test_judge_by_itself() -> None:
     rules = ["It is true.", "It is short."]
-    with OwnJudge(partial(ConstitutionJudge, rules), offline=True, offline_prompts=[PROMPT]) as judge:
-        table = judge.judge_sync("How many legs has a spider?", ["A spider has eight legs.", "BROKEN: none", ""])
+    with OwnJudge(
+        partial(ConstitutionJudge, rules), offline=True, offline_prompts=[PROMPT]
+    ) as judge:
+        table = judge.judge_sync(
+            "How many legs has a spider?", ["A spider has eight legs.", "BROKEN: none", ""]
+        )
     assert [judgment.status.value for judgment in table] == ["ok", "ok", "invalid_completion"]
-    assert table[0].detail is not None and table.scores[0] == len(rules) - len(table[0].detail.broken)
+    assert table[0].detail is not None and table.scores[0] == len(rules) - len(
+        table[0].detail.broken
+    )
     assert table.scores[1] == 1, "a verdict in the answer is none of the judge's"
 
 
 def test_every_row_of_a_run_has_a_score(tmp_path: Path) -> None:
-    assert judgegym(ConstitutionEnv, "evaluate", f"--env.data_dir_to_save_evals={tmp_path / 'run'}") == 0
+    assert (
+        judgegym(ConstitutionEnv, "evaluate", f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
+        == 0
+    )
     run = SavedRun.open(tmp_path / "run")
     scores = [sample.score for sample in run.samples() if sample.score is not None]
     assert len(scores) == ROWS and all(0 <= score <= PRINCIPLES for score in scores)
-    assert run.headline is not None and run.headline.value == pytest.approx(sum(scores) / ROWS / PRINCIPLES)
+    assert run.headline is not None and run.headline.value == pytest.approx(
+        sum(scores) / ROWS / PRINCIPLES
+    )
 
 
 def test_groups_are_written_with_rewards(tmp_path: Path) -> None:
     path = tmp_path / "groups.jsonl"
-    assert judgegym(ConstitutionEnv, "process", "--env.total_steps=2", f"--env.data_path_to_save_groups={path}") == 0
+    assert (
+        judgegym(
+            ConstitutionEnv,
+            "process",
+            "--env.total_steps=2",
+            f"--env.data_path_to_save_groups={path}",
+        )
+        == 0
+    )
     groups = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert len(groups) == 2 and all(0 <= reward <= 1 for group in groups for reward in group["scores"])
+    assert len(groups) == 2 and all(
+        0 <= reward <= 1 for group in groups for reward in group["scores"]
+    )
 
 
 MUMBLED = replace(PROMPT, reply=lambda shown: "I would rather not say.")
@@ -65,7 +86,9 @@ class MumblingEnv(ConstitutionEnv):
 
 
 def test_judge_without_a_verdict_gives_no_score(tmp_path: Path) -> None:
-    assert judgegym(MumblingEnv, "evaluate", f"--env.data_dir_to_save_evals={tmp_path / 'run'}") == 1
+    assert (
+        judgegym(MumblingEnv, "evaluate", f"--env.data_dir_to_save_evals={tmp_path / 'run'}") == 1
+    )
     samples = [*SavedRun.open(tmp_path / "run").samples()]
     assert [(sample.score, sample.status) for sample in samples] == [(None, "unparsable")] * ROWS
 

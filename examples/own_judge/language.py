@@ -50,7 +50,11 @@ _TEMPLATE = MessageTemplate(
 @verdict_parser
 def same_language(own: str) -> ParsedVerdict[bool] | None:
     """Whether the last line `LANGUAGE: same` or `LANGUAGE: other` says that the languages are the same."""
-    lines = [*re.finditer(r"^[*_ ]*LANGUAGE:[*_ ]*(same|other)[*_. ]*$", own, re.MULTILINE | re.IGNORECASE)]
+    lines = [
+        *re.finditer(
+            r"^[*_ ]*LANGUAGE:[*_ ]*(same|other)[*_. ]*$", own, re.MULTILINE | re.IGNORECASE
+        )
+    ]
     if not lines or re.search(r"LANGUAGE\s*[:=]", own[lines[-1].end() :], re.IGNORECASE):
         return None  # what comes after it may be another verdict
     return ParsedVerdict(lines[-1][1].lower() == "same", lines[-1].span(1))
@@ -64,13 +68,17 @@ class LanguageJudge(ModelJudge[LanguageJudgeSettings, None, bool]):
         system = self.settings.judge_system_prompt
         request = _REQUEST.format(quotes="" if self.settings.count_quotes else _QUOTES)
         words = {"request": request} if system is None else {}
-        prompt = _TEMPLATE.fill({"prompt": task.prompt}, {"response": task.response}, words=words, system=system)
+        prompt = _TEMPLATE.fill(
+            {"prompt": task.prompt}, {"response": task.response}, words=words, system=system
+        )
         return [Question("language", prompt, same_language, reasks=1)]
 
 
 def _reply(shown: ShownPrompt) -> str:
     """What the offline stand-in says in the judge's place."""
-    return f'"{shown.sections["ANSWER"][:40]}"\n\nLANGUAGE: {"same" if shown.merit > 0.3 else "other"}'
+    return (
+        f'"{shown.sections["ANSWER"][:40]}"\n\nLANGUAGE: {"same" if shown.merit > 0.3 else "other"}'
+    )
 
 
 PROMPT = PromptFormat(("QUESTION", "ANSWER"), ("ANSWER",), _reply, question="QUESTION")

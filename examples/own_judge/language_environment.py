@@ -1,4 +1,4 @@
-"""An environment of one's own: does the policy keep to the language of the question, also within a conversation?"""
+"""An environment of one's own: does the policy keep to the question's language, turn by turn?"""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from judgegym import environments as envs
 class LanguageConfig(envs.EnvConfig, LanguageJudgeSettings):
     unused_settings = ("judge_output",)  # by LanguageJudge
 
-    dataset: str = envs.setting("questions.jsonl", "Ask the prompts of this dataset.", group="data", common=True)
+    dataset: str = envs.setting("questions.jsonl", "Ask its prompts.", group="data", common=True)
 
 
 class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, envs.ScoreParts]):
@@ -21,16 +21,17 @@ class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, envs.ScorePart
         offline_prompts=(PROMPT,),
     )
 
-    def tasks(self, split: envs.Split) -> Sequence[envs.PromptTask]:  # which rows?
+    def tasks(self, split: envs.Split) -> Sequence[envs.PromptTask]:
         return envs.prompt_tasks(self.config.dataset)
 
-    def conversations(self, task: envs.PromptTask) -> list[envs.Conversation]:  # what is the policy asked?
+    def conversations(self, task: envs.PromptTask) -> list[envs.Conversation]:
         return [[*self.system_messages, *task.messages]]
 
-    async def judge(self, task: envs.PromptTask, completions: Sequence[envs.Completion]) -> envs.Judgment:
-        return await self.answer_judge.judge(envs.JudgeTask(task.question, (completions[0].answer,)))
+    async def judge(self, task: envs.PromptTask, completions: Sequence[envs.Completion]):
+        answer = completions[0].answer
+        return await self.answer_judge.judge(envs.JudgeTask(task.question, (answer,)))
 
-    def record_metrics(self, metrics: envs.MetricAggregator, task: envs.PromptTask, sample: envs.Sample) -> None:
+    def record_metrics(self, metrics, task: envs.PromptTask, sample: envs.Sample) -> None:
         metrics.rate("same_language", sample.score == 1.0, interval=True)
 
 

@@ -52,7 +52,9 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 class _Parser(OneLineParser):
-    def __init__(self, prog: str, **_: Any) -> None:  # a verb's parser is made with more than the program's
+    def __init__(
+        self, prog: str, **_: Any
+    ) -> None:  # a verb's parser is made with more than the program's
         super().__init__(prog, "A real language model as policy and judge, on a CPU.")
 
 
@@ -64,10 +66,16 @@ def _parser() -> OneLineParser:
         help="evaluate every environment, serve rollouts, and print the tables",
         description="evaluate every environment, serve rollouts, and print the tables",
     )
-    everything.add_argument("--out", type=Path, help="write runs and logs into this new folder; default runs/…")
-    everything.add_argument("--page", type=Path, help="put the output into this page, between its marks, too")
+    everything.add_argument(
+        "--out", type=Path, help="write runs and logs into this new folder; default runs/…"
+    )
+    everything.add_argument(
+        "--page", type=Path, help="put the output into this page, between its marks, too"
+    )
     serve = verbs.add_parser("serve", help="serve the model until Ctrl-C")
-    serve.add_argument("--exit_with_parent", action="store_true", help="end when standard input reaches its end")
+    serve.add_argument(
+        "--exit_with_parent", action="store_true", help="end when standard input reaches its end"
+    )
     for verb in (everything, serve):
         for flag, least, default, what in (
             ("--port", 0, DEFAULT_PORT, "listen on this port"),
@@ -75,11 +83,19 @@ def _parser() -> OneLineParser:
             ("--context", 1, _SETTINGS.context, "tokens of all slots together"),
             ("--threads", 1, _SETTINGS.threads, "compute with so many threads"),
         ):
-            verb.add_argument(flag, type=whole_number(least), default=default, help=f"{what} (%(default)s)")
+            verb.add_argument(
+                flag, type=whole_number(least), default=default, help=f"{what} (%(default)s)"
+            )
         verb.add_argument(
-            "--own_template", action="store_true", help="use the chat template in the model's file, not template.jinja"
+            "--own_template",
+            action="store_true",
+            help="use the chat template in the model's file, not template.jinja",
         )
-        verb.add_argument("--cache", type=Path, help=f"keep the model's file here; default {model.default_cache()}")
+        verb.add_argument(
+            "--cache",
+            type=Path,
+            help=f"keep the model's file here; default {model.default_cache()}",
+        )
     verbs.add_parser(
         "configs",
         help="write the files of settings in configs/ anew",

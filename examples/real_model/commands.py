@@ -1,7 +1,8 @@
 """Runs commands as processes of their own, which end with this one.
 
-Guarantees: each is in a session of its own, so that a Ctrl-C in the terminal reaches this process alone; when the block
-or the wait ends, for whatever reason, the command is asked to end (SIGINT), and after some seconds made to.
+Guarantees: each is in a session of its own, so that a Ctrl-C in the terminal reaches this process
+alone; when the block or the wait ends, for whatever reason, the command is asked to end (SIGINT),
+and after some seconds made to.
 """
 
 from __future__ import annotations

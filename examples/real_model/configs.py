@@ -1,7 +1,8 @@
 """The settings of each run, written as YAML into `configs/`, which the commands on the page name.
 
-The forms of the verdicts are made of the judges' own scales and labels (`grammars`); everything else stands here. A
-test compares the files with this module; `python -m examples.real_model configs` writes them anew.
+The forms of the verdicts are made of the judges' own scales and labels (`grammars`); everything
+else stands here. A test compares the files with this module; `python -m examples.real_model
+configs` writes them anew.
 """
 
 from __future__ import annotations
@@ -75,14 +76,23 @@ class Run:
         }
         limit = "num_requests_for_eval" if self.verb == "evaluate" else "num_max_requests_at_once"
         policy: dict[str, JSON] = {"model_name": model.NAME, "base_url": url, limit: slots}
-        user: dict[str, JSON] = {"user_model_name": model.NAME, "user_base_url": url, "user_max_concurrency": slots}
-        roles = {**(judge if self.has_judge else {}), **(user if "user_max_turns" in self.env else {})}
+        user: dict[str, JSON] = {
+            "user_model_name": model.NAME,
+            "user_base_url": url,
+            "user_max_concurrency": slots,
+        }
+        roles = {
+            **(judge if self.has_judge else {}),
+            **(user if "user_max_turns" in self.env else {}),
+        }
         values = {
             "env": {**roles, **_at(self.env, url)},
             "openai": {**policy, **_at(self.openai, url)},
         }
         command = " ".join(["judgegym", *self.words(self.path.relative_to(FOLDER.parents[2]))])
-        return f"# {command}\n" + yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+        return f"# {command}\n" + yaml.dump(
+            values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120
+        )
 
 
 def _at(values: Mapping[str, JSON], url: str) -> dict[str, JSON]:
@@ -104,7 +114,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
 
 
 _Dumper.add_representer(str, _write_text)
@@ -229,8 +241,16 @@ RUNS = (
         {
             "dataset": f"{_SAMPLES}/peer_queries.jsonl",
             "candidates": [
-                {"name": "calm", "model_name": model.NAME, "extra_body": {"temperature": 0.2, **_STOP}},
-                {"name": "lively", "model_name": model.NAME, "extra_body": {"temperature": 1.0, **_STOP}},
+                {
+                    "name": "calm",
+                    "model_name": model.NAME,
+                    "extra_body": {"temperature": 0.2, **_STOP},
+                },
+                {
+                    "name": "lively",
+                    "model_name": model.NAME,
+                    "extra_body": {"temperature": 1.0, **_STOP},
+                },
             ],
             "judges": [
                 {"name": "judge", "model_name": model.NAME, "extra_body": grammars.peer()},

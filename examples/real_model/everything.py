@@ -1,8 +1,8 @@
 """Everything in one go: the behaviours, an evaluation of each environment, rollouts for a trainer, and the output.
 
-Guarantees: a run that fails stands below the table with what it said, and the others are still made; the exit code is 1
-then. Stopped by Ctrl-C it prints what it has measured so far, and leaves the page as it is. The server and all commands
-end with this process.
+Guarantees: a run that fails stands below the table with what it said, and the others are still
+made; the exit code is 1 then. Stopped by Ctrl-C it prints what it has measured so far, and leaves
+the page as it is. The server and all commands end with this process.
 """
 
 from __future__ import annotations
@@ -70,13 +70,18 @@ class Found:
         parts = [_heading(), table.evaluations(self.evaluated)]
         parts += [f"`{run.name}` failed: {why}" for run, why in self.failed]
         if self.trained is not None:
-            parts.append(f"`serve`, with a trainer that takes the batches:\n\n{self.trained.table()}")
+            parts.append(
+                f"`serve`, with a trainer that takes the batches:\n\n{self.trained.table()}"
+            )
         parts.append(f"What it costs:\n\n{table.facts(self._costs())}")
         parts.append(f"How the endpoint behaves:\n\n{table.behaviours(self.behaviours)}")
         return "\n\n".join(parts)
 
     def _costs(self) -> list[tuple[str, str]]:
-        packages = [(f"disk: {name}", f"{size / 1e6:.0f} MB") for name, size in model.installed_bytes().items()]
+        packages = [
+            (f"disk: {name}", f"{size / 1e6:.0f} MB")
+            for name, size in model.installed_bytes().items()
+        ]
         file = model.assemble(self.settings.cache or model.default_cache())
         minutes = (time.monotonic() - self.began) / 60
         return [
@@ -88,7 +93,10 @@ class Found:
                 f"{self.computed / 60:.1f} minutes, {self.settings.threads} of {CORES} cores",
             ),
             ("time, all of it", f"{minutes:.1f} minutes"),
-            ("other work on the machine", f"load {self.load:.1f} when it began, {os.getloadavg()[0]:.1f} at its end"),
+            (
+                "other work on the machine",
+                f"load {self.load:.1f} when it began, {os.getloadavg()[0]:.1f} at its end",
+            ),
         ]
 
 
@@ -96,7 +104,8 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
     """Run everything, print the output, and return the exit code.
 
     Raises:
-        SettingsError: the server cannot be started, the folder cannot be made, or the page has no place for the output.
+        SettingsError: the server cannot be started, the folder cannot be made, or the page has no
+            place for the output.
     """
     if output.page is not None:
         page.check(output.page)
@@ -124,7 +133,9 @@ def run_everything(settings: ServerSettings, output: Output) -> int:
 
 def _measure(server: Running, folder: Path, found: Found) -> None:
     """Add one thing after the other to what is found."""
-    print(f"it is ready at {server.settings.url}/v1 after {server.seconds_to_load:.1f} s", flush=True)
+    print(
+        f"it is ready at {server.settings.url}/v1 after {server.seconds_to_load:.1f} s", flush=True
+    )
     for behaviour in behaviours.measure(server):
         found.behaviours.append(behaviour)
     print(f"asked for {len(found.behaviours)} of its behaviours", flush=True)
@@ -146,7 +157,10 @@ def _measure(server: Running, folder: Path, found: Found) -> None:
 def _evaluate(run: Run, server: Running, folder: Path) -> Measured | str:
     """Evaluate an environment; a text says why there is no result."""
     directory, log = folder / run.name, folder / f"{run.name}.log"
-    words = [*run.words(_config_of(run, server.settings, folder)), f"--env.data_dir_to_save_evals={directory}"]
+    words = [
+        *run.words(_config_of(run, server.settings, folder)),
+        f"--env.data_dir_to_save_evals={directory}",
+    ]
     print(" ".join(["judgegym", *words]), flush=True)
     code = finished([*JUDGEGYM, *words], log)
     try:
@@ -154,7 +168,10 @@ def _evaluate(run: Run, server: Running, folder: Path) -> Measured | str:
     except RunDirectoryError:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return f"exit code {code}: {lines[-1] if lines else 'it said nothing'}"
-    print(f"    {measured.verdicts} of {measured.rows} rows have a verdict; {measured.result}", flush=True)
+    print(
+        f"    {measured.verdicts} of {measured.rows} rows have a verdict; {measured.result}",
+        flush=True,
+    )
     return measured
 
 

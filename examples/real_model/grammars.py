@@ -1,13 +1,15 @@
 """Holds a model to a judge's form, so that even a small base model ends with a verdict.
 
-A grammar (GBNF) for the verdicts that are text, a JSON schema for those that are JSON; both are made of the scale, the
-labels, the letters or the form of the judge that reads them. Reasons come first, and hold no sign of which a verdict is
-made.
+A grammar (GBNF) for the verdicts that are text, a JSON schema for those that are JSON; both are
+made of the scale, the labels, the letters or the form of the judge that reads them. Reasons come
+first, and hold no sign of which a verdict is made.
 
-Guarantee: every text of a form has a verdict for the judge's parser (`tests/examples/real_model/test_grammars.py`
-draws texts from each), and is shorter than `MOST_TOKENS` tokens.
+Guarantee: every text of a form has a verdict for the judge's parser
+(`tests/examples/real_model/test_grammars.py` draws texts from each), and is shorter than
+`MOST_TOKENS` tokens.
 
-Source: llama.cpp's `grammars/README.md`; a request's `grammar`, and `response_format` of the type `json_schema`.
+Source: llama.cpp's `grammars/README.md`; a request's `grammar`, and `response_format` of the type
+    `json_schema`.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def grammar(root: str) -> dict[str, JSON]:
 def schema(form: VerdictForm) -> dict[str, JSON]:
     """Return the fields of a request that hold the answer to a judge's form, with texts that come to an end.
 
-    The judge's own schema leaves the length of a text open, since some endpoints refuse a limit. A small model that
-    repeats itself then never comes to its verdict.
+    The judge's own schema leaves the length of a text open, since some endpoints refuse a limit. A
+    small model that repeats itself then never comes to its verdict.
     """
     bounded = {
         name: field._replace(schema=_WORDS)
@@ -53,8 +55,12 @@ def schema(form: VerdictForm) -> dict[str, JSON]:
 
 def arena(protocol: ArenaProtocol = "three_way") -> dict[str, JSON]:
     """Return the form of a comparison: reasons, and a label of the protocol."""
-    labels = [label for label in ARENA_LABELS if STRONG_WEIGHT[protocol] > 1 or len(label) == len("A>B")]
-    return grammar(rf'reasons "\n\nMy final verdict is " {_one_of(f"[[{label}]]" for label in labels)}')
+    labels = [
+        label for label in ARENA_LABELS if STRONG_WEIGHT[protocol] > 1 or len(label) == len("A>B")
+    ]
+    return grammar(
+        rf'reasons "\n\nMy final verdict is " {_one_of(f"[[{label}]]" for label in labels)}'
+    )
 
 
 def question() -> dict[str, JSON]:
@@ -64,7 +70,9 @@ def question() -> dict[str, JSON]:
 
 def rubric(scale: Scale, form: RubricFormat = "feedback_score") -> dict[str, JSON]:
     """Return the form of a score by a rubric: feedback, and a score of the scale."""
-    feedback, score = ("[FEEDBACK]", "[SCORE]") if form == "feedback_score" else ("Feedback:", "[RESULT]")
+    feedback, score = (
+        ("[FEEDBACK]", "[SCORE]") if form == "feedback_score" else ("Feedback:", "[RESULT]")
+    )
     return grammar(rf'"{feedback} " reasons " {score} " {_one_of(map(str, scale.levels))}')
 
 

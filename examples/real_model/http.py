@@ -89,13 +89,17 @@ class Endpoint:
             OSError: nobody answers.
         """
         return _answer(
-            urllib.request.Request(self.url + path, data=wire.dumps(body), headers={"Content-Type": "application/json"})
+            urllib.request.Request(
+                self.url + path, data=wire.dumps(body), headers={"Content-Type": "application/json"}
+            )
         )
 
     def chat(self, question: str, **fields: JSON) -> Answer:
         """Ask a question, with further fields of the request."""
         messages: JSON = [{"role": "user", "content": question}]
-        return self.post("/v1/chat/completions", {"model": self.model, "messages": messages, **fields})
+        return self.post(
+            "/v1/chat/completions", {"model": self.model, "messages": messages, **fields}
+        )
 
 
 def _answer(request: urllib.request.Request) -> Answer:

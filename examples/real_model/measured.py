@@ -73,7 +73,9 @@ class Measured:
             headline=run.headline,
             # A run in which nothing succeeded has no metrics; its rows have what they cost.
             calls=_sum(run, "calls") if run.is_complete else len(spent),
-            tokens_in=_sum(run, "prompt_tokens") if run.is_complete else sum(each.prompt_tokens for each in spent),
+            tokens_in=_sum(run, "prompt_tokens")
+            if run.is_complete
+            else sum(each.prompt_tokens for each in spent),
             tokens_out=_sum(run, "completion_tokens")
             if run.is_complete
             else sum(each.completion_tokens for each in spent),

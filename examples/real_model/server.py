@@ -1,9 +1,11 @@
 """llama.cpp's OpenAI-compatible server with the model: in this process, or in a child that ends with this one.
 
-Guarantees of `running`: the endpoint answers when the block begins; it is gone when the block ends, however it ends; if
-this process is killed, the child notices the end of its standard input and ends, too.
+Guarantees of `running`: the endpoint answers when the block begins; it is gone when the block ends,
+however it ends; if this process is killed, the child notices the end of its standard input and
+ends, too.
 
-Source: llama.cpp's server as xllamacpp 2026.10.11549 brings it (`/health`, `/props`, `/v1/chat/completions`).
+Source: llama.cpp's server as xllamacpp 2026.10.11549 brings it (`/health`, `/props`,
+    `/v1/chat/completions`).
 """
 
 from __future__ import annotations
@@ -39,12 +41,14 @@ class ServerSettings:
 
     Attributes:
         port: where it listens, on the loopback interface.
-        slots: how many requests it works on at once; others wait. It is also the most that `n` may be.
+        slots: how many requests it works on at once; others wait. It is also the most that `n` may
+            be.
         context: tokens of prompt and answer that all slots have together; each has an equal share.
-        threads: how many threads compute. They wait for each other at every step: with one for each core, a core that
-            has other work to do holds up all of them, and on two busy cores two are ten times slower than one.
-        own_template: use the chat template in the model's file, whose markers this model does not know; otherwise
-            `template.jinja`, which writes a question and an answer.
+        threads: how many threads compute. They wait for each other at every step: with one for each
+            core, a core that has other work to do holds up all of them, and on two busy cores two
+            are ten times slower than one.
+        own_template: use the chat template in the model's file, whose markers this model does not
+            know; otherwise `template.jinja`, which writes a question and an answer.
         cache: the folder of the model's file.
     """
 
@@ -64,7 +68,12 @@ class ServerSettings:
         """The same as words of the command line."""
         cache = [] if self.cache is None else [f"--cache={self.cache}"]
         template = ["--own_template"] if self.own_template else []
-        numbers = {"port": self.port, "slots": self.slots, "context": self.context, "threads": self.threads}
+        numbers = {
+            "port": self.port,
+            "slots": self.slots,
+            "context": self.context,
+            "threads": self.threads,
+        }
         return [*(f"--{name}={number}" for name, number in numbers.items()), *template, *cache]
 
 
@@ -79,7 +88,9 @@ def check_port(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
-            raise SettingsError(f"--port: {port} cannot be used ({error}); name another one") from None
+            raise SettingsError(
+                f"--port: {port} cannot be used ({error}); name another one"
+            ) from None
 
 
 def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
@@ -106,11 +117,15 @@ def serve_here(settings: ServerSettings, *, exit_with_parent: bool) -> int:
         server = xllamacpp.Server(parameters)
     except RuntimeError as error:
         raise SettingsError(f"llama.cpp does not start: {error}") from error
-    ended = _told_to_end(exit_with_parent)  # before the line below, after which whoever reads it may end this
+    ended = _told_to_end(
+        exit_with_parent
+    )  # before the line below, after which whoever reads it may end this
     print(f"{model.NAME} is served at {server.listening_address}/v1", flush=True)
     while not ended.wait(1.0):
         pass
-    os._exit(0)  # its threads have nothing to save, and destructors would wait for answers in progress
+    os._exit(
+        0
+    )  # its threads have nothing to save, and destructors would wait for answers in progress
 
 
 def _told_to_end(exit_with_parent: bool) -> threading.Event:
@@ -148,7 +163,12 @@ class Running:
     def processor_seconds(self) -> float:
         """Return how long the child has computed so far; 0 where the system does not tell."""
         try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            fields = (
+                Path(f"/proc/{self.process.pid}/stat")
+                .read_text(encoding="ascii")
+                .rpartition(")")[2]
+                .split()
+            )
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -159,7 +179,9 @@ class Running:
             status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         except OSError:
             return 0
-        found = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), "0")
+        found = next(
+            (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), "0"
+        )
         return int(found) * 1024
 
 
@@ -171,10 +193,22 @@ def running(settings: ServerSettings, log: Path) -> Iterator[Running]:
         SettingsError: it does not start.
     """
     check_port(settings.port)
-    words = [sys.executable, "-m", "examples.real_model", "serve", *settings.flags(), "--exit_with_parent"]
+    words = [
+        sys.executable,
+        "-m",
+        "examples.real_model",
+        "serve",
+        *settings.flags(),
+        "--exit_with_parent",
+    ]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+            words,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     try:
         yield _ready(process, settings, log)
@@ -184,11 +218,17 @@ def running(settings: ServerSettings, log: Path) -> Iterator[Running]:
 
 
 def _ready(process: subprocess.Popen[bytes], settings: ServerSettings, log: Path) -> Running:
-    began, endpoint, statuses = time.monotonic(), Endpoint(settings.url, model.NAME), dict[int, None]()
+    began, endpoint, statuses = (
+        time.monotonic(),
+        Endpoint(settings.url, model.NAME),
+        dict[int, None](),
+    )
     while time.monotonic() - began < _START_S:
         if process.poll() is not None:
             said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise SettingsError(said[-1].removeprefix("error: ") if said else "the server ended without a word")
+            raise SettingsError(
+                said[-1].removeprefix("error: ") if said else "the server ended without a word"
+            )
         status = endpoint.status("/health")
         if status == 200:
             return Running(endpoint, settings, time.monotonic() - began, tuple(statuses), process)

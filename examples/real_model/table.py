@@ -67,7 +67,9 @@ def _evaluation(run: Run, measured: Measured) -> list[str]:
 
 def behaviours(found: Iterable[Behaviour]) -> str:
     """Return the table of the endpoint's behaviours."""
-    return markdown(("what", "asked", "answered"), ([each.topic, each.asked, each.found] for each in found))
+    return markdown(
+        ("what", "asked", "answered"), ([each.topic, each.asked, each.found] for each in found)
+    )
 
 
 def facts(found: Iterable[tuple[str, str]]) -> str:

@@ -1,8 +1,8 @@
 """`serve` with the real model and the real rollout API; a trainer that takes the batches, and what is in them.
 
-The trainer is ours and learns nothing: it checks what a trainer needs. Prompt ids are compared with the endpoint's own
-template and tokenizer, the text with the endpoint's own detokenizer, and logprobs are computed again, one token after
-what stands before it.
+The trainer is ours and learns nothing: it checks what a trainer needs. Prompt ids are compared with
+the endpoint's own template and tokenizer, the text with the endpoint's own detokenizer, and
+logprobs are computed again, one token after what stands before it.
 
 Source: atroposlib 0.4.0, `api/server.py` (`/register`, `/batch`).
 """
@@ -50,7 +50,9 @@ class Rollout:
     @property
     def prompt(self) -> list[int]:
         """The ids of the prompt."""
-        return [token for token, mask in zip(self.tokens, self.mask, strict=True) if mask == _MASKED]
+        return [
+            token for token, mask in zip(self.tokens, self.mask, strict=True) if mask == _MASKED
+        ]
 
     @property
     def completion(self) -> list[int]:
@@ -90,11 +92,18 @@ class Trained:
                 ("tokens and logprobs", self.source),
                 (
                     "batches",
-                    f"{STEPS}, of {BATCH} sequences, in {self.seconds:.0f} s; {tokens} sampled tokens, rewards from "
+                    f"{STEPS}, of {BATCH} sequences, in {self.seconds:.0f} s; {tokens} sampled "
+                    "tokens, rewards from "
                     f"{min(scores):.2f} to {max(scores):.2f}",
                 ),
-                ("prompt ids are those of the endpoint's template and tokenizer", f"{self.prompts} of {count}"),
-                ("completion ids, made text by the endpoint, are the text that was judged", f"{self.texts} of {count}"),
+                (
+                    "prompt ids are those of the endpoint's template and tokenizer",
+                    f"{self.prompts} of {count}",
+                ),
+                (
+                    "completion ids, made text by the endpoint, are the text that was judged",
+                    f"{self.texts} of {count}",
+                ),
                 ("sequences with `inference_logprobs`", f"{with_logprobs} of {count}"),
                 (
                     f"logprobs that the endpoint computes again within {_NEAR}",
@@ -118,9 +127,17 @@ def train(server: Running, folder: Path) -> Trained | str:
     began = time.monotonic()
     try:
         with started(run_api, folder / "run_api.log") as api_process:
-            api.register(batch_size=BATCH, max_tokens=_LONGEST, steps=STEPS, unless=lambda: _ended(api_process))
+            api.register(
+                batch_size=BATCH,
+                max_tokens=_LONGEST,
+                steps=STEPS,
+                unless=lambda: _ended(api_process),
+            )
             with started([*JUDGEGYM, *words], log) as serving:
-                batches = [api.next_batch(_PATIENCE_S, unless=lambda: _ended(serving)) for _ in range(STEPS)]
+                batches = [
+                    api.next_batch(_PATIENCE_S, unless=lambda: _ended(serving))
+                    for _ in range(STEPS)
+                ]
     except NothingCame as error:
         return f"{error}; the logs are {folder / 'run_api.log'} and {log}"
     rollouts = [rollout for batch in batches for group in batch for rollout in _rollouts(group)]
@@ -133,7 +150,9 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 
 def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
     """Return the sequences of a group as the API gives it."""
-    columns = [group.get(name) for name in ("tokens", "masks", "scores", "inference_logprobs", "messages")]
+    columns = [
+        group.get(name) for name in ("tokens", "masks", "scores", "inference_logprobs", "messages")
+    ]
     count = len(columns[0]) if isinstance(columns[0], list) else 0
     rows = [column if isinstance(column, list) else [None] * count for column in columns]
     for tokens, mask, score, logprobs, messages in zip(*rows, strict=True):
@@ -143,11 +162,16 @@ def _rollouts(group: Mapping[str, JSON]) -> Iterator[Rollout]:
 def _source(log: Path) -> str:
     """Return what `serve` has said of where the tokens come from."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    found = next((line for line in lines if "tokens come from" in line or "tokens and logprobs are" in line), "")
+    found = next(
+        (line for line in lines if "tokens come from" in line or "tokens and logprobs are" in line),
+        "",
+    )
     return found.partition("INFO ")[2] or found.partition("WARNING ")[2] or found or "not said"
 
 
-def _checked(rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, seconds: float) -> Trained:
+def _checked(
+    rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, seconds: float
+) -> Trained:
     places = [
         (rollout, place)
         for rollout in rollouts
@@ -160,7 +184,10 @@ def _checked(rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, secon
         source,
         rollouts,
         prompts=sum(_prompt_of(endpoint, each) == each.prompt for each in rollouts),
-        texts=sum(_text_of(endpoint, each.completion) == str(each.messages[-1]["content"]) for each in rollouts),
+        texts=sum(
+            _text_of(endpoint, each.completion) == str(each.messages[-1]["content"])
+            for each in rollouts
+        ),
         recomputed=len(some),
         near=near,
         seconds=seconds,
@@ -168,9 +195,13 @@ def _checked(rollouts: Sequence[Rollout], endpoint: Endpoint, source: str, secon
 
 
 def _prompt_of(endpoint: Endpoint, rollout: Rollout) -> list[JSON]:
-    turns: JSON = [{"role": turn["role"], "content": turn["content"]} for turn in rollout.messages[:-1]]
+    turns: JSON = [
+        {"role": turn["role"], "content": turn["content"]} for turn in rollout.messages[:-1]
+    ]
     text = endpoint.post("/apply-template", {"messages": turns}).text("prompt")
-    return endpoint.post("/tokenize", {"content": text, "add_special": True, "parse_special": True}).items("tokens")
+    return endpoint.post(
+        "/tokenize", {"content": text, "add_special": True, "parse_special": True}
+    ).items("tokens")
 
 
 def _text_of(endpoint: Endpoint, ids: Sequence[int]) -> str:
@@ -185,8 +216,14 @@ def _is_near(endpoint: Endpoint, rollout: Rollout, place: int) -> bool:
         "prompt": list(rollout.tokens[:place]),
         "n_predict": 1,
         "n_probs": 1,
-        "logit_bias": [[token, 1000.0]],  # so that it is sampled; its logprob is that of the model all the same
+        "logit_bias": [
+            [token, 1000.0]
+        ],  # so that it is sampled; its logprob is that of the model all the same
     }
     found = endpoint.post("/completion", body)
     same = found.at("completion_probabilities.0.id") == token
-    return same and abs(found.number("completion_probabilities.0.logprob") - rollout.logprobs[place]) <= _NEAR
+    return (
+        same
+        and abs(found.number("completion_probabilities.0.logprob") - rollout.logprobs[place])
+        <= _NEAR
+    )

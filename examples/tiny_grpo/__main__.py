@@ -1,7 +1,7 @@
 """`python -m examples.tiny_grpo`: train a tiny policy with this project's environments, and say whether it learned.
 
-Exit codes: 0 all seeds learned (`--hack`: alarms came as they should); 1 one did not, or a process failed; 2 wrong
-input; 130 Ctrl-C, 143 SIGTERM.
+Exit codes: 0 all seeds learned (`--hack`: alarms came as they should); 1 one did not, or a process
+failed; 2 wrong input; 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -53,30 +53,52 @@ class Options:
         """How a task is trained; `chosen` are the flags that choose it."""
         faults = [f"--{_JUDGE}{word.removeprefix('--')}" for word in self.faults]
         steps = self.steps or task.steps or TrainingSettings.steps
-        command = shlex.join([*PROGRAM.split(), chosen, f"--seeds={len(self.seeds)}", f"--steps={steps}", *faults])
+        command = shlex.join(
+            [*PROGRAM.split(), chosen, f"--seeds={len(self.seeds)}", f"--steps={steps}", *faults]
+        )
         return Plan(task, TrainingSettings(steps=steps), self.seeds, self.out / task.name, command)
 
 
 def parser() -> OneLineParser:
     """The flags."""
-    made = OneLineParser(PROGRAM, "Train a tiny policy with GRPO on groups that this project serves.")
+    made = OneLineParser(
+        PROGRAM, "Train a tiny policy with GRPO on groups that this project serves."
+    )
     add = made.add_argument
     known = f"what rewards the policy; all: {', '.join(TASKS)} (default: %(default)s)"
     add("--judge", choices=[*TASKS, *SEVERAL_TURNS, "all"], default="all", help=known)
     what = (
-        "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
+        "train with one of the project's rules and without it, or with each of them; --judge is "
+        "then the scripted one"
     )
-    add("--hack", action="store_const", const="hack", dest="compare", help="a judge that is hacked, and a gold judge")
+    add(
+        "--hack",
+        action="store_const",
+        const="hack",
+        dest="compare",
+        help="a judge that is hacked, and a gold judge",
+    )
     at_least_one = whole_number(1)
     add("--compare", choices=[*COMPARISONS, "all"], help=what)
-    add("--seeds", type=at_least_one, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
+    add(
+        "--seeds",
+        type=at_least_one,
+        default=3,
+        metavar="N",
+        help="train from seeds 0 to N-1 (default: %(default)s)",
+    )
     add(
         "--steps",
         type=at_least_one,
         metavar="N",
         help=f"steps of the trainer (default: {TrainingSettings.steps}; with --hack {HACKED.steps})",
     )
-    add("--out", type=Path, metavar="FOLDER", help="an empty or new folder (default: runs/tiny_grpo/TIME)")
+    add(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="an empty or new folder (default: runs/tiny_grpo/TIME)",
+    )
     add_fault_flags(made, _JUDGE)
     return made
 
@@ -86,11 +108,17 @@ def read_options(argv: Sequence[str]) -> Options:
     made = parser()
     given = made.parse_args(argv)
     if given.steps is not None and given.steps < 2 * WINDOW:
-        made.error(f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are compared")
+        made.error(
+            f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are "
+            "compared"
+        )
     tasks, comparisons, faults = _chosen(made, given)
     missing = [module for module in _NEEDED if find_spec(module) is None]
     if missing:
-        made.error(f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which does it")
+        made.error(
+            f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which "
+            "does it"
+        )
     out = (given.out or Path("runs/tiny_grpo") / time.strftime("%Y-%m-%d--%H-%M-%S")).resolve()
     try:
         out = _made(out, is_given=given.out is not None)
@@ -121,7 +149,9 @@ def _made(folder: Path, *, is_given: bool) -> Path:
     raise AssertionError("names do not end")
 
 
-def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
+def _chosen(
+    made: OneLineParser, given: Namespace
+) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
     """The tasks, or the comparisons in their place, and the faults of the judge."""
     try:
         faults = words_of(given, _JUDGE)
@@ -130,9 +160,16 @@ def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tu
     if given.compare is not None:
         compared = COMPARISONS.values() if given.compare == "all" else (COMPARISONS[given.compare],)
         return (), tuple(each.judged_with(faults) for each in compared), faults
-    tasks = tuple(TASKS.values()) if given.judge == "all" else ({**TASKS, **SEVERAL_TURNS}[given.judge],)
+    tasks = (
+        tuple(TASKS.values())
+        if given.judge == "all"
+        else ({**TASKS, **SEVERAL_TURNS}[given.judge],)
+    )
     if faults and tasks != (SCRIPTED,):
-        made.error(f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected --judge=scripted too")
+        made.error(
+            f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected "
+            "--judge=scripted too"
+        )
     return tuple(task.judged_with(faults) for task in tasks), (), faults
 
 
@@ -142,7 +179,10 @@ async def train(options: Options) -> int:
         return await compare(options.comparisons, options.plan, options.out)
     began = time.monotonic()
     curves: list[Curve] = []
-    say(f"training with {', '.join(task.name for task in options.tasks)}, {len(options.seeds)} seeds each: minutes")
+    say(
+        f"training with {', '.join(task.name for task in options.tasks)}, {len(options.seeds)} "
+        "seeds each: minutes"
+    )
     for task in options.tasks:
         curves.append(await train_seeds(options.plan(task, f"--judge={task.name}")))
         write_curves(options.out / "curve.json", curves)

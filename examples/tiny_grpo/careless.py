@@ -1,7 +1,7 @@
 """What goes wrong without this project's rules: its environments, changed as careless projects write theirs.
 
-Neither class is a setting of the product. `python -m examples.tiny_grpo --compare` trains with them beside the
-environments as they are.
+Neither class is a setting of the product. `python -m examples.tiny_grpo --compare` trains with them
+beside the environments as they are.
 """
 
 from __future__ import annotations
@@ -21,13 +21,21 @@ from judgegym.judges.core.model_judge import ask_question
 from judgegym.judges.parsing.labels import ArenaLabel
 from judgegym.judges.rubrics.judge import RubricDetail
 
-_MIRRORED: dict[str, ArenaLabel] = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
+_MIRRORED: dict[str, ArenaLabel] = {
+    "A>>B": "B>>A",
+    "A>B": "B>A",
+    "A=B": "A=B",
+    "B>A": "A>B",
+    "B>>A": "A>>B",
+}
 
 
 class FailuresScoredLowest(RubricAbsoluteEnv):
     """A judgment that failed is the lowest score, as if the response were bad."""
 
-    async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
+    async def judge(
+        self, task: RubricTask, completions: Sequence[Completion]
+    ) -> Judgment[RubricDetail]:
         judgment = await super().judge(task, completions)
         if not judgment.status.is_failure:
             return judgment
@@ -37,15 +45,23 @@ class FailuresScoredLowest(RubricAbsoluteEnv):
 class OneOrder(ArenaHardEnv):
     """One game, with the policy's answer first; the other order is taken to say the same."""
 
-    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+    async def judge(
+        self, task: ArenaHardTask, completions: Sequence[Completion]
+    ) -> Judgment[ArenaDetail]:
         (completion,) = completions
         games = ArenaTaskJudge(self.config, self.clients.judge)
         question = games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
         answers = await ask_question(self.clients.judge, self.config, question)
-        game, calls, suspects = Game.of("model_is_a", answers), answers.calls, question.prompt.suspects
+        game, calls, suspects = (
+            Game.of("model_is_a", answers),
+            answers.calls,
+            question.prompt.suspects,
+        )
         if game.label is None:
             return replace(failed_judgment(calls, explanation=game.error), suspects=suspects)
         mirrored = _MIRRORED[game.label]
         row = row_result(game.label, mirrored, strong_weight=1)
         detail = ArenaDetail((game, replace(game, order="model_is_b", label=mirrored)), row.entries)
-        return Judgment(row.reward, Status.OK, row.outcome, game.text, calls, detail, suspects=suspects)
+        return Judgment(
+            row.reward, Status.OK, row.outcome, game.text, calls, detail, suspects=suspects
+        )

@@ -1,8 +1,10 @@
 """The processes of a run: each with a log of its own, all of them ended with the block, whatever ends it.
 
-Guarantees: no child outlives the block, neither after an error nor after Ctrl-C or SIGTERM, which reach this process
-alone, nor after SIGKILL: a process that has a pipe to this one ends the others when the pipe breaks. A child that ends
-before it should is one error, which names it and shows the end of its log.
+Guarantees: no child outlives the block, neither after an error nor after Ctrl-C or SIGTERM, which
+reach this process
+alone, nor after SIGKILL: a process that has a pipe to this one ends the others when the pipe
+breaks. A child that ends before it should is one error, which names it and shows the end of its
+log.
 """
 
 from __future__ import annotations
@@ -60,7 +62,11 @@ class Child:
     def failure(self, what: str) -> ChildFailed:
         """Return an error about it, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
-        return ChildFailed("\n".join([f"{self.name} {what}; the end of {self.log}:", *(f"  {line}" for line in lines)]))
+        return ChildFailed(
+            "\n".join(
+                [f"{self.name} {what}; the end of {self.log}:", *(f"  {line}" for line in lines)]
+            )
+        )
 
 
 class Children:
@@ -72,7 +78,9 @@ class Children:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._minder: Process | None = None
 
-    async def start(self, name: str, *words: str, log: Path, ends: bool = False, reads: bool = False) -> Child:
+    async def start(
+        self, name: str, *words: str, log: Path, ends: bool = False, reads: bool = False
+    ) -> Child:
         """Start `python -m WORDS` in the root of the project.
 
         Args:
@@ -80,7 +88,8 @@ class Children:
             words: the module and its arguments.
             log: standard error, and standard output unless it is read.
             ends: it may end by itself, with exit code 0.
-            reads: its standard output is read (`Child.lines`), and its standard input ends with this process.
+            reads: its standard output is read (`Child.lines`), and its standard input ends with
+                this process.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as written:
@@ -94,7 +103,9 @@ class Children:
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
             )
-        assert self._minder is not None and self._minder.stdin is not None  # it is started with the block
+        assert (
+            self._minder is not None and self._minder.stdin is not None
+        )  # it is started with the block
         self._minder.stdin.write(b"%d\n" % process.pid)
         child = Child(name, process, log, ends=ends)
         self._children.append(child)
@@ -116,7 +127,9 @@ class Children:
             return await task
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError, Exception):  # its error is raised above, or not the first one
+            with suppress(
+                asyncio.CancelledError, Exception
+            ):  # its error is raised above, or not the first one
                 await task
 
     async def ended(self) -> None:
@@ -139,11 +152,16 @@ class Children:
     async def __aenter__(self) -> Children:
         """Begin with none."""
         words = (sys.executable, "-c", _MINDER)
-        self._minder = await asyncio.create_subprocess_exec(*words, stdin=PIPE, start_new_session=True)
+        self._minder = await asyncio.create_subprocess_exec(
+            *words, stdin=PIPE, start_new_session=True
+        )
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """End all of them."""
         await self.end(self._children)

@@ -17,7 +17,9 @@ from examples.tiny_grpo.tasks import Task
 from judgegym.engine.terminal.output import say
 
 
-async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str], Plan], folder: Path) -> int:
+async def compare(
+    comparisons: Sequence[Comparison], plan: Callable[[Task, str], Plan], folder: Path
+) -> int:
     """Run all comparisons, one training after the other; returns the exit code.
 
     It is 1 where an alarm came too late, not at all, or without a reason.
@@ -41,15 +43,21 @@ async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str],
 
 def table(comparison: Comparison, curves: Sequence[Curve]) -> str:
     """The means of the last steps as a table in Markdown: over the seeds, with their standard deviation."""
-    names = [*(panel.label for panel in comparison.panels), f"{comparison.measure.label}, all steps"]
+    names = [
+        *(panel.label for panel in comparison.panels),
+        f"{comparison.measure.label}, all steps",
+    ]
     lines = [
-        f"{comparison.title}: means of the last {WINDOW} steps, ± standard deviation over the seeds",
+        f"{comparison.title}: means of the last {WINDOW} steps, ± standard deviation over the "
+        "seeds",
         f"| | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
     ]
     for curve in curves:
         last = [_mean(curve, panel.field, WINDOW) for panel in comparison.panels]
-        lines.append(f"| {' | '.join([curve.name, *last, _mean(curve, comparison.measure.field)])} |")
+        lines.append(
+            f"| {' | '.join([curve.name, *last, _mean(curve, comparison.measure.field)])} |"
+        )
     return "\n".join(lines)
 
 

@@ -1,19 +1,23 @@
 """What goes wrong without the project's rules: pairs of trainings that differ in one rule alone.
 
-Rewards of the two cannot be compared, since the rule is about what a reward is. What is compared is a measure that
-knows nothing of any judge: the share of the letter in the answers, their length, the share of well-formed ones.
+Rewards of the two cannot be compared, since the rule is about what a reward is. What is compared is
+a measure that
+knows nothing of any judge: the share of the letter in the answers, their length, the share of
+    well-formed ones.
 
-* `failures`: six of ten judgments of long answers fail, as if long prompts were too much for the judge. Masked, a
-  failure says nothing; scored as the lowest score, it says that long answers are bad, which the rubric never asked for.
+* `failures`: six of ten judgments of long answers fail, as if long prompts were too much for the
+  judge. Masked, a failure says nothing; scored as the lowest score, it says that long answers are
+  bad, which the rubric never asked for.
 * `random_failures`: three of ten judgments fail, whatever the answer.
-* `thinking`: rewards from −1 to 1, and a baseline that is better than the policy at first. Malformed thinking has the
-  lowest reward, or 0.0, which is more than a lost game.
-* `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both orders are played, or
-  the one with the policy's answer first.
-* `hack`: the judge pays for a text that says nothing, which a gold judge does not. The reward is the lower score of two
-  judges with different weaknesses, or that judge's alone; further, the score of one of the two judges in turn. The gold
-  judge watches all of them (`hacking.py`).
-* `length`: the judge likes long answers. A length penalty is a part of the reward, or the judge is all of it.
+* `thinking`: rewards from −1 to 1, and a baseline that is better than the policy at first.
+  Malformed thinking has the lowest reward, or 0.0, which is more than a lost game.
+* `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both
+  orders are played, or the one with the policy's answer first.
+* `hack`: the judge pays for a text that says nothing, which a gold judge does not. The reward is
+  the lower score of two judges with different weaknesses, or that judge's alone; further, the score
+  of one of the two judges in turn. The gold judge watches all of them (`hacking.py`).
+* `length`: the judge likes long answers. A length penalty is a part of the reward, or the judge is
+  all of it.
 """
 
 from __future__ import annotations
@@ -66,7 +70,10 @@ class Comparison:
         """Return the same comparison with further flags for its judge."""
         further = tuple(task.judged_with(words) for task in self.further)
         return replace(
-            self, rule=self.rule.judged_with(words), without=self.without.judged_with(words), further=further
+            self,
+            rule=self.rule.judged_with(words),
+            without=self.without.judged_with(words),
+            further=further,
         )
 
 
@@ -85,9 +92,13 @@ def _duel(answer: str, *judge: str) -> Task:
 
 
 def _failures(name: str, title: str, panels: tuple[Panel, ...], *judge: str) -> Comparison:
-    rule = replace(SCRIPTED, name=f"{name}-masked", title="masked (the rule)", judge=(*_JUDGE, *judge))
+    rule = replace(
+        SCRIPTED, name=f"{name}-masked", title="masked (the rule)", judge=(*_JUDGE, *judge)
+    )
     careless = f"{_CARELESS}:FailuresScoredLowest"
-    without = replace(rule, name=f"{name}-scored", title="scored as the lowest", environment=careless)
+    without = replace(
+        rule, name=f"{name}-scored", title="scored as the lowest", environment=careless
+    )
     return Comparison(name, title, rule, without, panels, panels[0])
 
 
@@ -103,7 +114,9 @@ def _thinking() -> Comparison:
         serve=_thinking_settings(-1.0),
     )
     without = replace(rule, name="thinking-zero", title="0.0", serve=_thinking_settings(0.0))
-    return Comparison("thinking", "Malformed thinking", rule, without, (FORMED, SHARE, REWARD), FORMED)
+    return Comparison(
+        "thinking", "Malformed thinking", rule, without, (FORMED, SHARE, REWARD), FORMED
+    )
 
 
 def _thinking_settings(malformed: float) -> tuple[str, ...]:
@@ -115,7 +128,9 @@ def _position() -> Comparison:
     duel = _duel("plain", "--position_bias=0.3", "--noise=0.1")
     rule = replace(duel, name="position-both", title="both orders (the rule)")
     one = replace(duel, name="position-one", title="one order", environment=f"{_CARELESS}:OneOrder")
-    return Comparison("position", "A judge that prefers the first answer", rule, one, (SHARE, REWARD), SHARE)
+    return Comparison(
+        "position", "A judge that prefers the first answer", rule, one, (SHARE, REWARD), SHARE
+    )
 
 
 COMPARISONS = {
@@ -138,6 +153,8 @@ COMPARISONS = {
             (LENGTH, SHARE, REWARD),
             LENGTH,
         ),
-        Comparison("hack", "A judge that is hacked", MENDED, HACKED, (REWARD, GOLD), GOLD, (ALTERNATED,)),
+        Comparison(
+            "hack", "A judge that is hacked", MENDED, HACKED, (REWARD, GOLD), GOLD, (ALTERNATED,)
+        ),
     )
 }

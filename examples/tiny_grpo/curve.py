@@ -1,7 +1,7 @@
 """What a training run is remembered by: numbers for each step, `curve.json`, and whether the policy learned.
 
-A `Curve` is one setting, trained from several seeds. Files of several curves are comparisons: the same training with
-and without a rule. Whether a seed learned is decided by `progress_of`.
+A `Curve` is one setting, trained from several seeds. Files of several curves are comparisons: the
+same training with and without a rule. Whether a seed learned is decided by `progress_of`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Step:
     Attributes:
         step: from 1.
         reward: mean reward of the rollouts, as the trainer gets it.
-        letter_share: the share of the letter in the completions, whatever a judge said of them: the true measure.
+        letter_share: the share of the letter in the completions, whatever a judge said of them: the
+            true measure.
         well_formed: the share of completions in the asked format.
         length: mean number of tokens of a completion.
         ratio: mean of the importance ratio over the tokens of completions.
@@ -41,7 +42,8 @@ class Step:
         masked: share of rollouts whose judgment failed, and which have no advantage.
         staleness: how many steps older than the newest weights those were that sampled a rollout.
         group_size: mean number of rollouts in a group.
-        without_signal: share of groups whose rewards are all equal, so that nothing is learned from them.
+        without_signal: share of groups whose rewards are all equal, so that nothing is learned from
+            them.
         gold: mean score of the gold judge, of the rollouts that it saw; `None` without one.
     """
 
@@ -120,11 +122,12 @@ class Curve:
 def progress_of(values: Sequence[float]) -> Progress:
     """Compare the last steps with the first ones; `values` has one number for each step.
 
-    A step is one observation, not its rollouts, which share a policy and prompts; what the policy learns within a
-    window counts as spread. Steps follow each other with nearly the same weights, so they are no independent
-    observations either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the sample variance s² of its
-    n steps and their autocorrelation ρ from one to the next, as for a process of first order. That of the difference is
-    the root of the sum of both squares.
+    A step is one observation, not its rollouts, which share a policy and prompts; what the policy
+    learns within a window counts as spread. Steps follow each other with nearly the same weights,
+    so they are no independent
+    observations either: the standard error of a window is √(s²/n · (1 + ρ)/(1 − ρ)), with the
+    sample variance s² of its n steps and their autocorrelation ρ from one to the next, as for a
+    process of first order. That of the difference is the root of the sum of both squares.
     """
     if len(values) < 2 * WINDOW:
         reason = f"{len(values)} steps, and the first {WINDOW} and the last {WINDOW} are compared"
@@ -144,7 +147,8 @@ def _squared_error(values: Sequence[float]) -> float:
 def _autocorrelation(values: Sequence[float]) -> float:
     """The correlation of neighbours, from 0 to `_MOST_CORRELATED`.
 
-    An estimate from n values is low by about (1 + 4ρ)/n (Marriott and Pope 1954), which is put right.
+    An estimate from n values is low by about (1 + 4ρ)/n (Marriott and Pope 1954), which is put
+    right.
     """
     mean, n = fmean(values), len(values)
     deviations = [value - mean for value in values]
@@ -163,18 +167,28 @@ def learned(run: SeedRun) -> Progress:
 def across_seeds(runs: Iterable[SeedRun], field: str) -> list[tuple[float, float]]:
     """Mean and standard deviation over the runs of a number of each step, as far as all runs have come."""
     series = [[getattr(step, field) for step in run.steps] for run in runs]
-    return [(fmean(values), stdev(values) if len(values) > 1 else 0.0) for values in zip(*series, strict=False)]
+    return [
+        (fmean(values), stdev(values) if len(values) > 1 else 0.0)
+        for values in zip(*series, strict=False)
+    ]
 
 
 def write_curves(path: Path, curves: Sequence[Curve]) -> None:
     """Write `curve.json`, with the progress of each run beside it."""
     written = [
-        {**asdict(curve), "runs": [{**asdict(run), "progress": asdict(learned(run))} for run in curve.runs]}
+        {
+            **asdict(curve),
+            "runs": [{**asdict(run), "progress": asdict(learned(run))} for run in curve.runs],
+        }
         for curve in curves
     ]
-    path.write_text(json.dumps({"curves": written}, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({"curves": written}, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def read_curves(path: Path) -> list[Curve]:
     """Read what `write_curves` has written."""
-    return TypeAdapter(list[Curve]).validate_python(json.loads(path.read_text(encoding="utf-8"))["curves"])
+    return TypeAdapter(list[Curve]).validate_python(
+        json.loads(path.read_text(encoding="utf-8"))["curves"]
+    )

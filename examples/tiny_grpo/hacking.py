@@ -1,9 +1,11 @@
 """A judge that is hacked: what the gold judge saw of a run, when the alarm came, and whether it came in time.
 
-The judge pays for the letter, and for a text of two letters that says nothing. While the policy learns the letter it
-seldom writes that text, and the gold judge's score rises with the reward. Once nearly all letters are right, the text
-is what is left to gain: the reward still rises a little, and the gold judge's score falls. `judgegym serve` compares
-both judges (`--env.gold_judge`), and writes what it saw into `monitor.jsonl`.
+The judge pays for the letter, and for a text of two letters that says nothing. While the policy
+learns the letter it seldom writes that text, and the gold judge's score rises with the reward. Once
+nearly all letters are right, the text
+is what is left to gain: the reward still rises a little, and the gold judge's score falls.
+`judgegym serve` compares both judges (`--env.gold_judge`), and writes what it saw into
+`monitor.jsonl`.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ SMOOTH = 5
 def with_gold(run: SeedRun, monitor: Path) -> SeedRun:
     """Return a run with what its monitor saw: the gold judge's score by step, and the step of the alarm.
 
-    A step counts those rollouts that began when the trainer had made the steps before it. One without a rollout that
-    the gold judge saw has the number of the step before.
+    A step counts those rollouts that began when the trainer had made the steps before it. One
+    without a rollout that the gold judge saw has the number of the step before.
     """
     scores: dict[int, list[float]] = defaultdict(list)
     alarm: int | None = None
@@ -51,7 +53,9 @@ def step_of_loss(gold: Sequence[float]) -> int | None:
     """
     means = [fmean(gold[end - SMOOTH : end]) for end in range(SMOOTH, len(gold) + 1)]
     highest = max(range(len(means)), key=means.__getitem__)
-    later = (place for place in range(highest, len(means)) if means[place] < (1 - LOST) * means[highest])
+    later = (
+        place for place in range(highest, len(means)) if means[place] < (1 - LOST) * means[highest]
+    )
     lost = next(later, None)
     return None if lost is None else lost + SMOOTH
 
@@ -60,8 +64,8 @@ def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
     """Print when alarms came, and when the gold judge's score was lost; of `further` curves it is printed, too.
 
     Returns:
-        Whether each run without the rule had its alarm before the loss, no run with the rule had one, and the gold
-        judge's score in the last steps is higher with it in each seed.
+        Whether each run without the rule had its alarm before the loss, no run with the rule had
+        one, and the gold judge's score in the last steps is higher with it in each seed.
     """
     is_shown = True
     for with_rule, without in zip(mended.runs, hacked.runs, strict=True):
@@ -72,7 +76,8 @@ def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
         for run in curve.runs:
             lost = step_of_loss(_gold(run))
             say(
-                f"{curve.name}, seed {run.seed}: alarm at step {_or_never(run.alarm)}, a tenth of the gold score lost "
+                f"{curve.name}, seed {run.seed}: alarm at step {_or_never(run.alarm)}, a tenth of "
+                "the gold score lost "
                 f"at step {_or_never(lost)}; at the end it is {_end(run):.2f}"
             )
     return is_shown

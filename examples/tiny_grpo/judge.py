@@ -1,19 +1,25 @@
 """A scripted judge at an OpenAI-compatible endpoint: the more of one letter an answer has, the better it is.
 
-It is this project's stand-in (`judgegym.offline`) with another rule. The stand-in finds the texts under judgment in the
-prompts of all judges of this project, and writes the verdict in the form that their parsers read; what is scripted is
+It is this project's stand-in (`judgegym.offline`) with another rule. The stand-in finds the texts
+under judgment in the prompts of all judges of this project, and writes the verdict in the form that
+their parsers read; what is scripted is
 the merit of each text: the share of the letter among its characters, in place of the words.
 
-The faults that a training run should survive are scripted too. All of them are functions of what is judged, so that
+The faults that a training run should survive are scripted too. All of them are functions of what is
+judged, so that
 the same judgment is asked for twice in vain, and two runs of one policy get the same verdicts:
 
-* `failures`: this share of the judgments never has a verdict, whatever the order of the answers; with `failures_from`,
-  of those of answers that have at least so many characters, as if long prompts were too much for the judge.
+* `failures`: this share of the judgments never has a verdict, whatever the order of the answers;
+  with `failures_from`, of those of answers that have at least so many characters, as if long
+  prompts were too much for the judge.
 * `position_bias`: the answer that is shown first is seen with this much more of the letter.
-* `length_bias`: an answer of `LONG` characters is seen with this much more of the letter, a shorter one with less.
-* `phrase`: each character in this text counts as `phrase_weight`, whatever it says: a weakness that pays once it is
-  found. `letter_weight` is what a character that is the letter counts; below 1 it leaves room above.
-* `noise`: shares are seen with an error of this standard deviation, another one in each order of the answers.
+* `length_bias`: an answer of `LONG` characters is seen with this much more of the letter, a shorter
+  one with less.
+* `phrase`: each character in this text counts as `phrase_weight`, whatever it says: a weakness that
+  pays once it is found. `letter_weight` is what a character that is the letter counts; below 1 it
+  leaves room above.
+* `noise`: shares are seen with an error of this standard deviation, another one in each order of
+  the answers.
 """
 
 from __future__ import annotations
@@ -67,10 +73,21 @@ class Script:
         if len(self.letter) != 1 or not self.letter.islower():
             raise ValueError(f"letter must be one small letter, not {self.letter!r}")
         if self.failures_from < 0:
-            raise ValueError(f"failures_from must be a number of characters, not {self.failures_from}")
-        for name in ("failures", "position_bias", "length_bias", "letter_weight", "phrase_weight", "noise"):
+            raise ValueError(
+                f"failures_from must be a number of characters, not {self.failures_from}"
+            )
+        for name in (
+            "failures",
+            "position_bias",
+            "length_bias",
+            "letter_weight",
+            "phrase_weight",
+            "noise",
+        ):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}")
+                raise ValueError(
+                    f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}"
+                )
 
     def fails(self, sections: Mapping[str, str], judged: Mapping[str, str]) -> bool:
         """Whether a judgment never has a verdict: of these texts about this question, in any order of the texts."""
@@ -81,7 +98,9 @@ class Script:
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
         """The merits of the texts, which are given by title in the order in which the judge reads them."""
         errors = generator(0, "\0".join(shown.values()), "noise")
-        merits = {title: self.merit(text) + errors.gauss(0, self.noise) for title, text in shown.items()}
+        merits = {
+            title: self.merit(text) + errors.gauss(0, self.noise) for title, text in shown.items()
+        }
         if len(merits) > 1:
             merits[next(iter(shown))] += self.position_bias
             return merits
@@ -90,7 +109,10 @@ class Script:
     def merit(self, text: str) -> float:
         """The merit of a text without the error of the judge."""
         text = text.strip()
-        merit = self.letter_weight * letter_share(text, self.letter) + self.length_bias * min(len(text), LONG) / LONG
+        merit = (
+            self.letter_weight * letter_share(text, self.letter)
+            + self.length_bias * min(len(text), LONG) / LONG
+        )
         if self.phrase and text:
             merit += self.phrase_weight * text.count(self.phrase) * len(self.phrase) / len(text)
         return merit
@@ -101,11 +123,15 @@ class Script:
 
     def _scripted(self, known: PromptFormat) -> PromptFormat:
         def reply(shown: ShownPrompt) -> str:
-            judged = {title: text for title, text in shown.sections.items() if title in shown.merits}
+            judged = {
+                title: text for title, text in shown.sections.items() if title in shown.merits
+            }
             if self.fails(shown.sections, judged):
                 return NO_VERDICT
             merits = self.merits(judged)
-            return known.reply(replace(shown, merits={title: merits[title] for title in shown.merits}))
+            return known.reply(
+                replace(shown, merits={title: merits[title] for title in shown.merits})
+            )
 
         return replace(known, reply=reply)
 
@@ -126,7 +152,9 @@ async def _serve(script: Script, listener: socket.socket, *, until_signal: bool 
     exit_codes: asyncio.Queue[int] = asyncio.Queue()
     if until_signal:
         process.stop_on_signals(exit_codes)
-    async with StandInServer(StandInSettings(judge_only=True, prompts=script.prompts())).serving(listener):
+    async with StandInServer(StandInSettings(judge_only=True, prompts=script.prompts())).serving(
+        listener
+    ):
         return await exit_codes.get()
 
 
@@ -134,13 +162,33 @@ def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
     """Add the flags of the faults; with a prefix in their names, if the parser has flags of others, too."""
     for name, kind, metavar, what in (
         ("failures", float, "0…1", "share of the judgments that never have a verdict"),
-        ("failures_from", int, "N", "let judgments fail of answers with at least this many characters"),
-        ("position_bias", float, "0…1", "how much more of the letter is seen in the answer that is shown first"),
-        ("length_bias", float, "0…1", f"how much more of the letter is seen in an answer of {LONG} characters"),
+        (
+            "failures_from",
+            int,
+            "N",
+            "let judgments fail of answers with at least this many characters",
+        ),
+        (
+            "position_bias",
+            float,
+            "0…1",
+            "how much more of the letter is seen in the answer that is shown first",
+        ),
+        (
+            "length_bias",
+            float,
+            "0…1",
+            f"how much more of the letter is seen in an answer of {LONG} characters",
+        ),
         ("letter_weight", float, "0…1", "what a character counts that is the letter"),
         ("phrase", str, "TEXT", "a text that pays, whatever it says"),
         ("phrase_weight", float, "0…1", "what a character counts that is part of the phrase"),
-        ("noise", float, "0…1", "standard deviation of the error with which a share of the letter is seen"),
+        (
+            "noise",
+            float,
+            "0…1",
+            "standard deviation of the error with which a share of the letter is seen",
+        ),
     ):
         shown = f"{what} (default: {getattr(Script(), name)})"
         parser.add_argument(f"--{prefix}{name}", type=kind, metavar=metavar, help=shown)
@@ -164,9 +212,17 @@ def _given(options: argparse.Namespace, prefix: str) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until stopped; returns the exit code."""
-    parser = OneLineParser("python -m examples.tiny_grpo.judge", "Serve a judge that likes one letter.")
-    parser.add_argument("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
-    parser.add_argument("--letter", default=Script().letter, help="what answers are judged by (default: %(default)s)")
+    parser = OneLineParser(
+        "python -m examples.tiny_grpo.judge", "Serve a judge that likes one letter."
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--letter",
+        default=Script().letter,
+        help="what answers are judged by (default: %(default)s)",
+    )
     add_fault_flags(parser)
     options = parser.parse_args(argv)
     try:

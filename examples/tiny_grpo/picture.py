@@ -1,7 +1,7 @@
 """`curve.png`: numbers of each step, one line for each setting, as the mean over its seeds with their spread.
 
-Colours are those of Okabe and Ito, which readers with any colour vision tell apart; lines differ in their dashes, too.
-The background is opaque, so that a dark page shows the same picture.
+Colours are those of Okabe and Ito, which readers with any colour vision tell apart; lines differ in
+their dashes, too. The background is opaque, so that a dark page shows the same picture.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from examples.tiny_grpo.curve import Curve, across_seeds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_STYLES = (("#0072B2", "-"), ("#D55E00", (0, (5, 2))), ("#009E73", (0, (1, 1))), ("#CC79A7", (0, (5, 1, 1, 1))))
+_STYLES = (
+    ("#0072B2", "-"),
+    ("#D55E00", (0, (5, 2))),
+    ("#009E73", (0, (1, 1))),
+    ("#CC79A7", (0, (5, 1, 1, 1))),
+)
 _WIDTH, _ROW = 7.2, 0.95  # inches
 
 
@@ -41,13 +46,17 @@ LEARNING = (replace(REWARD, rows=3), RATIO, CLIPPED)
 """The panels of a training run."""
 
 
-def draw_curves(path: Path, curves: Sequence[Curve], title: str, panels: Sequence[Panel] = LEARNING) -> None:
+def draw_curves(
+    path: Path, curves: Sequence[Curve], title: str, panels: Sequence[Panel] = LEARNING
+) -> None:
     """Draw the curves into a PNG file; matplotlib is imported here, and needs no display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     rows = [panel.rows for panel in panels]
-    figure = Figure(figsize=(_WIDTH, _ROW * sum(rows) + 0.9), dpi=120, layout="constrained", facecolor="white")
+    figure = Figure(
+        figsize=(_WIDTH, _ROW * sum(rows) + 0.9), dpi=120, layout="constrained", facecolor="white"
+    )
     FigureCanvasAgg(figure)
     charts = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=rows)[:, 0]
     for panel, chart in zip(panels, charts, strict=True):
@@ -56,7 +65,9 @@ def draw_curves(path: Path, curves: Sequence[Curve], title: str, panels: Sequenc
     charts[0].set_title(title, loc="left", fontsize=11)
     if len(curves) > 1:
         charts[0].legend(frameon=False, fontsize=9)
-    charts[-1].set_xlabel(f"step of the trainer (line: mean of {seeds} seeds, band: their standard deviation)")
+    charts[-1].set_xlabel(
+        f"step of the trainer (line: mean of {seeds} seeds, band: their standard deviation)"
+    )
     figure.savefig(path, metadata={"Software": None})
 
 
@@ -66,7 +77,10 @@ def _draw(chart: Axes, panel: Panel, curves: Sequence[Curve]) -> None:
         steps = range(1, len(points) + 1)
         means = [mean for mean, _ in points]
         chart.plot(steps, means, color=colour, linestyle=dashes, linewidth=1.6, label=curve.name)
-        low, high = [mean - spread for mean, spread in points], [mean + spread for mean, spread in points]
+        low, high = (
+            [mean - spread for mean, spread in points],
+            [mean + spread for mean, spread in points],
+        )
         chart.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
         for step in (run.alarm for run in curve.runs if run.alarm is not None):
             chart.axvline(step, color=colour, linewidth=0.9, linestyle=(0, (1, 2)))

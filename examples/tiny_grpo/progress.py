@@ -38,10 +38,16 @@ class Progress:
     def _show(self, number: int) -> None:
         steps = {seed: made[number - 1] for seed, made in self._made.items()}
         rewards = "".join(f"{steps[seed].reward:>9.3f}" for seed in self._shown)
-        ratio, clipped = (fmean(getattr(each, name) for each in steps.values()) for name in ("ratio", "clip_fraction"))
+        ratio, clipped = (
+            fmean(getattr(each, name) for each in steps.values())
+            for name in ("ratio", "clip_fraction")
+        )
         mean = fmean(each.reward for each in steps.values())
         seconds = time.monotonic() - self._began
-        warn(f" {number:>3}/{self._steps:<3}  {mean:>6.3f}{rewards}  {ratio:>6.3f}  {clipped:>7.3f} {seconds:>4.0f} s")
+        warn(
+            f" {number:>3}/{self._steps:<3}  {mean:>6.3f}{rewards}  {ratio:>6.3f}  {clipped:>7.3f} "
+            f"{seconds:>4.0f} s"
+        )
 
 
 def show_verdict(curve: Curve) -> bool:
@@ -55,6 +61,12 @@ def show_verdict(curve: Curve) -> bool:
         gain, error = progress.last - progress.first, progress.standard_error
         times = f"{gain / error:.0f} standard errors" if error else "no error at all"
         verdict = "learned" if progress.learned else f"not learned: {ERRORS:.0f} needed"
-        say(f"  seed {run.seed}  {progress.first:.3f} → {progress.last:.3f}  {gain:+.3f} = {times}: {verdict}")
-        say(f"          {run.recomputed:.1%} of the logprobs of step 1 recomputed, {run.groups_dropped} groups dropped")
+        say(
+            f"  seed {run.seed}  {progress.first:.3f} → {progress.last:.3f}  {gain:+.3f} = "
+            f"{times}: {verdict}"
+        )
+        say(
+            f"          {run.recomputed:.1%} of the logprobs of step 1 recomputed, "
+            f"{run.groups_dropped} groups dropped"
+        )
     return all(progress.learned for _, progress in verdicts)

@@ -3,8 +3,8 @@
     judge ◄── judgegym serve ──► rollout API (run-api) ──► trainer
                      └─────────► endpoint of the policy ◄─────┘ weights
 
-A seed has a rollout API, one process with endpoint and trainer, and `judgegym serve`; the judge is shared. All of them
-are the real ones, over HTTP; only the model is tiny.
+A seed has a rollout API, one process with endpoint and trainer, and `judgegym serve`; the judge is
+shared. All of them are the real ones, over HTTP; only the model is tiny.
 """
 
 from __future__ import annotations
@@ -62,8 +62,13 @@ async def train_seeds(plan: Plan) -> Curve:
     progress = Progress(plan.task.title, plan.seeds, plan.training.steps)
     async with Children() as children:
         judge = await _judge(children, plan, "judge", plan.task.judge)
-        others = {name: await _judge(children, plan, f"{name} judge", words) for name, words in plan.task.others}
-        runs = asyncio.gather(*(_SeedTraining(plan, seed, judge, others, progress).run() for seed in plan.seeds))
+        others = {
+            name: await _judge(children, plan, f"{name} judge", words)
+            for name, words in plan.task.others
+        }
+        runs = asyncio.gather(
+            *(_SeedTraining(plan, seed, judge, others, progress).run() for seed in plan.seeds)
+        )
         return Curve(plan.task.title, plan.command, tuple(await children.unless_failed(runs)))
 
 
@@ -86,7 +91,9 @@ async def _first_line(child: Child) -> bytes:
 class _SeedTraining:
     """One seed, from the start of its processes to its record."""
 
-    def __init__(self, plan: Plan, seed: int, judge: str, others: Mapping[str, str], progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, seed: int, judge: str, others: Mapping[str, str], progress: Progress
+    ) -> None:
         self._plan = plan
         self._seed = seed
         self._judge = judge
@@ -99,16 +106,28 @@ class _SeedTraining:
         began = time.monotonic()
         async with Children() as children:
             steps, recomputed, groups = await children.unless_failed(self._train(children))
-            with suppress(asyncio.TimeoutError):  # `serve` sees that all steps are made, and ends by itself
+            with suppress(
+                asyncio.TimeoutError
+            ):  # `serve` sees that all steps are made, and ends by itself
                 await asyncio.wait_for(children.ended(), _END_S)
-        dropped = len(_DROPPED.findall((self._folder / "serve.log").read_text(encoding="utf-8", errors="replace")))
-        run = SeedRun(self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began)
-        return run if "gold" not in self._others else with_gold(run, self._folder / "serve" / MONITOR)
+        dropped = len(
+            _DROPPED.findall(
+                (self._folder / "serve.log").read_text(encoding="utf-8", errors="replace")
+            )
+        )
+        run = SeedRun(
+            self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began
+        )
+        return (
+            run if "gold" not in self._others else with_gold(run, self._folder / "serve" / MONITOR)
+        )
 
     async def _train(self, children: Children) -> tuple[list[Step], float, int]:
         port = free_port()
         words = ("atroposlib.cli.run_api", "--host=127.0.0.1", f"--port={port}")
-        await children.start(f"the rollout API of seed {self._seed}", *words, log=self._folder / "run-api.log")
+        await children.start(
+            f"the rollout API of seed {self._seed}", *words, log=self._folder / "run-api.log"
+        )
         api = f"http://127.0.0.1:{port}"
         trainer = await children.start(
             f"the trainer of seed {self._seed}",
@@ -134,7 +153,9 @@ class _SeedTraining:
     def _settings(self, api: str) -> SeedSettings:
         plan, task = self._plan, self._plan.task
         threads = max(1, (os.cpu_count() or 1) // len(plan.seeds))
-        return SeedSettings(self._seed, api, task.alphabet, task.letter, task.warm_up, threads, plan.training)
+        return SeedSettings(
+            self._seed, api, task.alphabet, task.letter, task.warm_up, threads, plan.training
+        )
 
     async def _serve(self, children: Children, api: str, policy: str) -> None:
         task = self._plan.task
@@ -157,7 +178,12 @@ class _SeedTraining:
             f"--env.data_dir_to_save_evals={self._folder / 'serve'}",
             *(self._with_urls(word) for word in task.serve),
         )
-        await children.start(f"judgegym serve of seed {self._seed}", *words, log=self._folder / "serve.log", ends=True)
+        await children.start(
+            f"judgegym serve of seed {self._seed}",
+            *words,
+            log=self._folder / "serve.log",
+            ends=True,
+        )
 
     def _with_urls(self, word: str) -> str:
         for name, url in self._others.items():

@@ -1,17 +1,21 @@
 """What the policy can be trained for: rows, the judge that rewards, and the letters that the policy has.
 
-* `scripted`: a rubric that a script of one rule judges: the more of one letter, the better (`judge.py`).
-* `offline`: the stand-in that judges wherever this project runs with `--offline`. It compares words: an answer is the
-  better, the more of the question's and the reference's words it has, the longer it is, and the less it repeats. In
-  these rows the words are single letters, so that a policy can find them by chance, and it writes a small alphabet.
+* `scripted`: a rubric that a script of one rule judges: the more of one letter, the better
+  (`judge.py`).
+* `offline`: the stand-in that judges wherever this project runs with `--offline`. It compares
+  words: an answer is the better, the more of the question's and the reference's words it has, the
+  longer it is, and the less it repeats. In these rows the words are single letters, so that a
+  policy can find them by chance, and it writes a small alphabet.
 
-* `composite`: a reward of two parts, in the environment `prompts`: a judge that likes the letter and long answers, and
-  a length penalty (`docs/judges/composite.md`).
+* `composite`: a reward of two parts, in the environment `prompts`: a judge that likes the letter
+  and long answers, and a length penalty (`docs/judges/composite.md`).
 
-* `two_turns`, `by_turn`: conversations of two turns (`two_turns.py`), rewarded once or each turn for itself.
+* `two_turns`, `by_turn`: conversations of two turns (`two_turns.py`), rewarded once or each turn
+  for itself.
 
-The first two are the environment `rubric_absolute` with the rubric judge, unchanged: prompts, parsers, retries and
-scores are those of any other judge. The scale is finer than the usual one from 1 to 5, so that a small step is seen.
+The first two are the environment `rubric_absolute` with the rubric judge, unchanged: prompts,
+parsers, retries and scores are those of any other judge. The scale is finer than the usual one from
+1 to 5, so that a small step is seen.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class Task:
         max_tokens: the most tokens of a completion.
         steps: of the trainer, unless the command line says; `None`: its default.
         others: further judges, as `judge`, by a name; in `serve` the name in braces is the URL.
-        warm_up: the supervised training of a policy that thinks first; `None` for one that does not think.
+        warm_up: the supervised training of a policy that thinks first; `None` for one that does not
+            think.
     """
 
     name: str
@@ -98,7 +103,12 @@ OFFLINE = Task(
     alphabet="abcdefgh ",
 )
 _JUDGED: dict[str, object] = {"judge": "rubric", "scale_min": 0, "scale_max": 20}
-_LENGTH = {"rule": "length", "rule_length_unit": "characters", "rule_soft_limit": 8, "rule_hard_limit": 16}
+_LENGTH = {
+    "rule": "length",
+    "rule_length_unit": "characters",
+    "rule_soft_limit": 8,
+    "rule_hard_limit": 16,
+}
 
 
 def _reward(**parts: object) -> tuple[str, ...]:
@@ -113,15 +123,19 @@ COMPOSITE = replace(
     environment="prompts",
     serve=_reward(letter=_JUDGED, length={"judge": "rule", **_LENGTH, "penalty": 1}),
 )
-WITHOUT_PENALTY = replace(COMPOSITE, name="judge-alone", title="judge alone", serve=_reward(letter=_JUDGED))
-# Both judges give 60 of 100 points for the letter; the weak one pays up to 60 more for a text that says nothing.
+WITHOUT_PENALTY = replace(
+    COMPOSITE, name="judge-alone", title="judge alone", serve=_reward(letter=_JUDGED)
+)
+# Both judges give 60 of 100 points for the letter; the weak one pays up to 60 more for a text that
+# says nothing.
 _LETTER = (*SCRIPTED.judge, "--letter_weight=0.6")
 _FINE: dict[str, object] = {"judge": "rubric", "scale_min": 0, "scale_max": 100}
 _SECOND = {**_FINE, "judge_base_url": "{second}", "judge_model_name": "second"}
 _GOLD = {**_FINE, "judge_base_url": "{gold}", "judge_model_name": "gold"}
-# A run of 140 steps has 1,120 groups. The first 128 are the reference, that is the first 16 steps, and each later check
-# has two steps: the defaults (384 groups, and 32 of a quarter of the groups) are for runs of thousands. The tolerance
-# is below the default (0.05), since the two judges agree but for the text.
+# A run of 140 steps has 1,120 groups. The first 128 are the reference, that is the first 16 steps,
+# and each later check has two steps: the defaults (384 groups, and 32 of a quarter of the groups)
+# are for runs of thousands. The tolerance is below the default (0.05), since the two judges agree
+# but for the text.
 _WATCHED = (
     f"--env.gold_judge={json.dumps(_GOLD)}",
     "--env.gold_share=1",
@@ -170,7 +184,10 @@ TWO_TURNS = replace(
 """Conversations of two turns, each of which is one sequence."""
 
 BY_TURN = replace(
-    TWO_TURNS, name="by_turn", title="each turn for itself", serve=(*TWO_TURNS.serve, "--env.reward_by=turn")
+    TWO_TURNS,
+    name="by_turn",
+    title="each turn for itself",
+    serve=(*TWO_TURNS.serve, "--env.reward_by=turn"),
 )
 """The same, with a group and a reward of each turn."""
 

@@ -1,8 +1,9 @@
 """A conversation of two turns: the policy names a letter, and the user asks it to use that letter.
 
-The scripted judge scores each turn. It likes the letter `e`, so the first answer is the better, the more of its letters
-are an `e`. The second answer is the better, the more of its letters are the one that the first answer has most of: that
-letter and `e` change places before the judge reads it. The score of the conversation is the mean of both.
+The scripted judge scores each turn. It likes the letter `e`, so the first answer is the better, the
+more of its letters are an `e`. The second answer is the better, the more of its letters are the one
+that the first answer has most of: that letter and `e` change places before the judge reads it. The
+score of the conversation is the mean of both.
 """
 
 from __future__ import annotations
@@ -36,20 +37,38 @@ class TwoTurnsEnv(PromptsEnv):
         """Ask for the letter that was named; end after two turns."""
         return f"use {named_letter(completions[0].answer)}" if len(completions) == 1 else None
 
-    async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
+    async def judge(
+        self, task: PromptTask, completions: Sequence[Completion]
+    ) -> Judgment[ScoreParts]:
         """Score each turn, and the conversation with the mean."""
         first = completions[0]
         named = named_letter(first.answer)
         swapped = str.maketrans({named: _LIKED, _LIKED: named})
-        shown = [first, *(replace(said, answer=said.answer.translate(swapped)) for said in completions[1:])]
-        judgments = await all_results(self._judge_letter(task, said, turn) for turn, said in enumerate(shown, 1))
+        shown = [
+            first,
+            *(replace(said, answer=said.answer.translate(swapped)) for said in completions[1:]),
+        ]
+        judgments = await all_results(
+            self._judge_letter(task, said, turn) for turn, said in enumerate(shown, 1)
+        )
         calls = tuple(call for judgment in judgments for call in judgment.calls)
         failed = next((judgment for judgment in judgments if judgment.score is None), None)
         if failed is not None:
             return replace(failed, calls=calls)
-        scores = {f"turn_{turn}": judgment.score or 0.0 for turn, judgment in enumerate(judgments, 1)}
-        return replace(judgments[-1], score=sum(scores.values()) / len(scores), calls=calls, detail=ScoreParts(scores))
+        scores = {
+            f"turn_{turn}": judgment.score or 0.0 for turn, judgment in enumerate(judgments, 1)
+        }
+        return replace(
+            judgments[-1],
+            score=sum(scores.values()) / len(scores),
+            calls=calls,
+            detail=ScoreParts(scores),
+        )
 
-    async def _judge_letter(self, task: PromptTask, said: Completion, turn: int) -> Judgment[ScoreParts]:
+    async def _judge_letter(
+        self, task: PromptTask, said: Completion, turn: int
+    ) -> Judgment[ScoreParts]:
         with component(f"turn_{turn}"):
-            return await super().judge(task, [replace(said, follow_up="")])  # as an answer of its own
+            return await super().judge(
+                task, [replace(said, follow_up="")]
+            )  # as an answer of its own

@@ -13,7 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
 from judgegym.api.session import WithSession, in_sync, listed, optional_text, shown_kind
-from judgegym.judges.conversations.messages import ChatTurn, TextOrMessages, answer_of, answer_turns, text_of
+from judgegym.judges.conversations.messages import (
+    ChatTurn,
+    TextOrMessages,
+    answer_of,
+    answer_turns,
+    text_of,
+)
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import (
@@ -45,10 +51,9 @@ class GroupTable(JudgmentTable[MemberDetail]):
         >>> from judgegym.judges.core.judgment import Judgment, Status
         >>> seen = MemberDetail((Look(2, 2, 0.9), Look(1, 2, 0.8)), own=0.85)
         >>> failed = Judgment(None, Status.UNPARSABLE, explanation="no verdict")
-        >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed), OrderAgreement(1, 1)))
-        the orders agree on 1 of 1 pairs
-        answer  score  status      seen                                  explanation
-        ────────────────────────────────────────────────────────────────────────────
+        >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed),
+        OrderAgreement(1, 1))) the orders agree on 1 of 1 pairs answer  score  status      seen
+        explanation ────────────────────────────────────────────────────────────────────────────
         4       0.85   ok          place 2 of 2: 0.9; place 1 of 2: 0.8
         5       –      unparsable                                        no verdict
     """
@@ -57,10 +62,15 @@ class GroupTable(JudgmentTable[MemberDetail]):
 
     def table(self) -> TextTable:
         """The answers with their scores, what the judge saw of them, and explanations."""
-        seen = ["" if each.detail is None else looks_in_words(each.detail.looks) for each in self.judgments]
+        seen = [
+            "" if each.detail is None else looks_in_words(each.detail.looks)
+            for each in self.judgments
+        ]
         rows = [
             (answer, score, status, looks, why)
-            for (answer, score, _, status, why), looks in zip(super().table().rows, seen, strict=True)
+            for (answer, score, _, status, why), looks in zip(
+                super().table().rows, seen, strict=True
+            )
         ]
         header = ("answer", "score", "status", "seen", "explanation")
         return TextTable(header, rows, title=orders_in_words(self.orders))
@@ -75,8 +85,8 @@ _MESSAGES = TypeAdapter(list[ChatTurn])
 class OpenGroupJudge(WithSession[GroupJudge]):
     """A judge that compares the answers to one question.
 
-    The answers are texts, or conversations: lists of messages, whose tool calls are written out. Empty answers, also
-    conversations in which the policy wrote no text, are not judged.
+    The answers are texts, or conversations: lists of messages, whose tool calls are written out.
+    Empty answers, also conversations in which the policy wrote no text, are not judged.
     """
 
     def __init__(self, criteria: str = "", *, offline: bool = False, **settings: object) -> None:
@@ -104,7 +114,8 @@ class OpenGroupJudge(WithSession[GroupJudge]):
             answers: two or more answers, or one and a baseline.
             reference: an answer that deserves the highest score, which the judge is shown as such.
             context: the text that the answers should be based on.
-            baseline: an answer that the judge sees as one more of the group; 0.5 is then as good as the baseline.
+            baseline: an answer that the judge sees as one more of the group; 0.5 is then as good as
+                the baseline.
 
         Raises:
             DataError: an answer or the question is neither a text nor a list of messages.
@@ -121,7 +132,9 @@ class OpenGroupJudge(WithSession[GroupJudge]):
             rubric=self.criteria,
             reference=optional_text(reference, "reference"),
             context=optional_text(context, "context"),
-            baseline=anchor if anchor and anchor.strip() else None,  # any answer is better than a blank
+            baseline=anchor
+            if anchor and anchor.strip()
+            else None,  # any answer is better than a blank
         )
         return await BACKGROUND.join(self._judge_task(compared))
 
@@ -144,8 +157,9 @@ class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=List
     Without criteria it scores how well an answer does what was asked.
 
     Example:
-        >>> with ListwiseJudge("The number of legs is right.", offline=True, listwise_orders=2) as judge:
-        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A spider has eight legs."])
+        >>> with ListwiseJudge("The number of legs is right.", offline=True, listwise_orders=2) as
+        judge: ...     table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A
+        spider has eight legs."])
         >>> all(0 <= score <= 1 for score in table.scores), table.orders.pairs, len(table[0].calls)
         (True, 3, 2)
     """
@@ -156,7 +170,8 @@ class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=Tourn
 
     Example:
         >>> with TournamentJudge(offline=True, schedule="all") as judge:
-        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine.", "Six."], baseline="Eight.")
+        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine.", "Six."],
+        baseline="Eight.")
         >>> all(0 < score < 1 for score in table.scores), len(table[0].calls)
         (True, 12)
     """

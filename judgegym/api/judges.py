@@ -1,8 +1,9 @@
 """The judges for scripts and notebooks.
 
-Each judge takes its settings as keyword arguments, with the names of the command line without `--env.`. Call `judge` in
-async code, and `judge_sync` in code without `await`. What makes a judge of one's own is in `docs/own/judge.md`: a class
-with `client` and `judge(task)` (`judgegym.judges.core.judge.Judge`).
+Each judge takes its settings as keyword arguments, with the names of the command line without
+`--env.`. Call `judge` in async code, and `judge_sync` in code without `await`. What makes a judge
+of one's own is in `docs/own/judge.md`: a class with `client` and `judge(task)`
+(`judgegym.judges.core.judge.Judge`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory
 
     Example:
         >>> judge = RubricJudge("Does the answer name the right number?", offline=True)
-        >>> table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A spider has eight legs."])
+        >>> table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A spider has
+        eight legs."])
         >>> len(table), all(1 <= score <= 5 for score in table.scores)
         (3, True)
         >>> judge.close()
@@ -79,7 +81,9 @@ class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory
 
     def _task(self, question: str, answer: str, reference: str | None = None) -> JudgeTask:
         levels = tuple(self.rubric.levels.items())
-        return JudgeTask(question, (answer,), optional_text(reference, "reference"), self.rubric.criteria, levels)
+        return JudgeTask(
+            question, (answer,), optional_text(reference, "reference"), self.rubric.criteria, levels
+        )
 
 
 class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
@@ -93,38 +97,55 @@ class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=
     """
 
     async def judge(
-        self, question: str, answers: Answers, *, context: str | None = None, reference: str | None = None
+        self,
+        question: str,
+        answers: Answers,
+        *,
+        context: str | None = None,
+        reference: str | None = None,
     ) -> JudgmentTable[PanelDetail]:
         """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
         return await self._judged(question, answers, context=context, reference=reference)
 
     judge_sync = in_sync(judge)
 
-    def _task(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> JudgeTask:
+    def _task(
+        self, question: str, answer: str, context: str | None = None, reference: str | None = None
+    ) -> JudgeTask:
         shown, compared = optional_text(context, "context"), optional_text(reference, "reference")
         return JudgeTask(question, (answer,), compared, context=shown)
 
 
-class ChecklistJudge(OpenJudge[ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge):
+class ChecklistJudge(
+    OpenJudge[ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge
+):
     """Judges answers by criteria with points, which may be negative.
 
     Example:
         >>> cites = {"name": "cites", "text": "Names a source.", "points": 5}
         >>> with ChecklistJudge(criteria=[cites, "Is short."], offline=True) as judge:
-        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight, says Linnaeus.", "Six."])
+        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight, says Linnaeus.",
+        "Six."])
         >>> [criterion.name for criterion in table[0].detail.criteria]
         ['cites', 'criterion_2']
     """
 
     async def judge(
-        self, question: str, answers: Answers, *, criteria: object = None, reference: str | None = None
+        self,
+        question: str,
+        answers: Answers,
+        *,
+        criteria: object = None,
+        reference: str | None = None,
     ) -> JudgmentTable[ChecklistDetail]:
         """Judge each answer, by `criteria` of this question if it has some, beside `reference`."""
         return await self._judged(question, answers, criteria=criteria, reference=reference)
 
     judge_sync = in_sync(judge)
 
-    def _task(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> JudgeTask:
+    def _task(
+        self, question: str, answer: str, criteria: object = None, reference: str | None = None
+    ) -> JudgeTask:
         own = self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
         try:
             given = read_criteria(own if criteria is None else criteria)
@@ -160,10 +181,13 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         """Judge by a prompt.
 
         Args:
-            prompt: the prompt with placeholders such as {response}, or the path of a prompt file, which has the rest.
-            scale: from the lowest to the highest score, labels with their scores from 0 to 1, or yes/no.
-            verdict: where the verdict of a reply stands: {"after": WORD}, {"within": "brackets"} or {"field": NAME}; if
-                left out, after "Score:" on a scale of numbers, and in double brackets for labels.
+            prompt: the prompt with placeholders such as {response}, or the path of a prompt file,
+                which has the rest.
+            scale: from the lowest to the highest score, labels with their scores from 0 to 1, or
+                yes/no.
+            verdict: where the verdict of a reply stands: {"after": WORD}, {"within": "brackets"} or
+                {"field": NAME}; if left out, after "Score:" on a scale of numbers, and in double
+                brackets for labels.
             system: the system message.
             optional: placeholders that a question may lack.
             offline: use the stand-in as the judge model.
@@ -175,18 +199,33 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         if "judge_prompt" in settings:
             raise SettingsError("judge_prompt: it is the first argument, prompt")
         given: object = prompt
-        of_prompt = {"scale": scale, "verdict": verdict, "system": system, "optional": optional or None}
+        of_prompt = {
+            "scale": scale,
+            "verdict": verdict,
+            "system": system,
+            "optional": optional or None,
+        }
         beside = next((name for name, value in of_prompt.items() if value is not None), None)
         if is_prompt_file(str(prompt)):
             if beside is not None:
                 raise SettingsError(
-                    f"{beside}: the prompt file {prompt} says it; give a file or a prompt with its scale"
+                    f"{beside}: the prompt file {prompt} says it; give a file or a prompt with its "
+                    "scale"
                 )
         elif scale is None:
-            raise SettingsError("scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'")
+            raise SettingsError(
+                "scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'"
+            )
         else:
-            usual = {"within": "brackets"} if isinstance(scale, str | Mapping) else {"after": "Score:"}
-            given = {"prompt": prompt, **of_prompt, "verdict": verdict or usual, "optional": optional}
+            usual = (
+                {"within": "brackets"} if isinstance(scale, str | Mapping) else {"after": "Score:"}
+            )
+            given = {
+                "prompt": prompt,
+                **of_prompt,
+                "verdict": verdict or usual,
+                "optional": optional,
+            }
         super().__init__(offline=offline, judge_prompt=given, **settings)
 
     @property
@@ -234,12 +273,15 @@ class ArenaHardJudge(OpenJudge[ArenaDetail], settings=ArenaJudgeSettings, factor
 
     Example:
         >>> with ArenaHardJudge(offline=True) as judge:
-        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine."], baseline="Eight.")
+        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine."],
+        baseline="Eight.")
         >>> [label in ("win", "tie", "loss") for label in (judgment.label for judgment in table)]
         [True, True]
     """
 
-    async def judge(self, question: str, answers: Answers, *, baseline: str) -> JudgmentTable[ArenaDetail]:
+    async def judge(
+        self, question: str, answers: Answers, *, baseline: str
+    ) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
         return await self._judged(question, answers, baseline=baseline)
 
@@ -259,7 +301,9 @@ class PeerJudge(OpenJudge[PeerDetail], settings=PeerJudgeSettings, factory=PeerT
         (True, 1)
     """
 
-    def __init__(self, rubric: str = DEFAULT_RUBRIC, *, offline: bool = False, **settings: object) -> None:
+    def __init__(
+        self, rubric: str = DEFAULT_RUBRIC, *, offline: bool = False, **settings: object
+    ) -> None:
         """Judge by `rubric`.
 
         Raises:
@@ -283,20 +327,28 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
 
     Example:
         >>> with RuleJudge(rule="number") as judge:
-        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41", "I do not know."], reference="42")
+        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41", "I do not know."],
+        reference="42")
         >>> table.scores, table[2].detail.says
         ([1.0, 0.0, None], False)
     """
 
     async def judge(
-        self, question: str, answers: Answers, *, reference: str | None = None, context: str | None = None
+        self,
+        question: str,
+        answers: Answers,
+        *,
+        reference: str | None = None,
+        context: str | None = None,
     ) -> JudgmentTable[RuleDetail]:
         """Score each answer; `reference` is what a rule expects, `context` is for a function of your own alone."""
         return await self._judged(question, answers, reference=reference, context=context)
 
     judge_sync = in_sync(judge)
 
-    def _task(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> JudgeTask:
+    def _task(
+        self, question: str, answer: str, reference: str | None = None, context: str | None = None
+    ) -> JudgeTask:
         shown = optional_text(context, "context")
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
 
@@ -365,7 +417,8 @@ class RewardJudge(_MadeOfJudges, settings=_of_kind(CompositeJudgeSettings), fact
     """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
 
     Example:
-        >>> parts = {"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 0.5}}
+        >>> parts = {"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric",
+        "weight": 0.5}}
         >>> with RewardJudge(reward=parts, offline=True) as judge:
         ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41"], reference="42")
         >>> [table[0].detail.parts[0].score, table[1].detail.parts[0].score]
@@ -378,7 +431,9 @@ class RewardJudge(_MadeOfJudges, settings=_of_kind(CompositeJudgeSettings), fact
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge=built_in_kind(CompositeJudgeSettings), reward=reward, **settings)
+        super().__init__(
+            offline=offline, judge=built_in_kind(CompositeJudgeSettings), reward=reward, **settings
+        )
 
 
 class Jury(_MadeOfJudges, settings=_of_kind(JurySettings), factory=open_judge):
@@ -397,7 +452,9 @@ class Jury(_MadeOfJudges, settings=_of_kind(JurySettings), factory=open_judge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge=built_in_kind(JurySettings), judges=judges, **settings)
+        super().__init__(
+            offline=offline, judge=built_in_kind(JurySettings), judges=judges, **settings
+        )
 
 
 class Cascade(_MadeOfJudges, settings=_of_kind(CascadeSettings), factory=open_judge):
@@ -416,7 +473,9 @@ class Cascade(_MadeOfJudges, settings=_of_kind(CascadeSettings), factory=open_ju
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge=built_in_kind(CascadeSettings), cascade=cascade, **settings)
+        super().__init__(
+            offline=offline, judge=built_in_kind(CascadeSettings), cascade=cascade, **settings
+        )
 
 
 class Steps(_MadeOfJudges, settings=_of_kind(StepsSettings), factory=open_judge):
@@ -435,7 +494,9 @@ class Steps(_MadeOfJudges, settings=_of_kind(StepsSettings), factory=open_judge)
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(offline=offline, judge=built_in_kind(StepsSettings), steps_judge=steps_judge, **settings)
+        super().__init__(
+            offline=offline, judge=built_in_kind(StepsSettings), steps_judge=steps_judge, **settings
+        )
 
 
 class RewardModel(OpenJudge[RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
@@ -489,7 +550,8 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
         Args:
             judge: makes the judge, which scores `task.response` to `task.prompt`.
             offline: use the stand-in as the judge model.
-            offline_prompts: the judge's prompts, for the stand-in: each a name at the top of a file.
+            offline_prompts: the judge's prompts, for the stand-in: each a name at the top of a
+                file.
             settings: `judge_model_name`, `judge_base_url` and so on.
 
         Raises:
@@ -497,7 +559,9 @@ class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
         """
         idle = next((name for name in _OF_OTHER_JUDGES if name in settings), None)
         if idle is not None:
-            raise SettingsError(f"{idle}: only the built-in judges read it; a judge of one's own has its own prompt")
+            raise SettingsError(
+                f"{idle}: only the built-in judges read it; a judge of one's own has its own prompt"
+            )
         super().__init__(offline=offline, **settings)
         self._offline_prompts = offline_prompts
         self._factory = lambda _, client: judge(client)

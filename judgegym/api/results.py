@@ -48,7 +48,8 @@ class TextTable:
         cells = [[" ".join(_cut(cell).split()) for cell in line] for line in lines]
         widths = [max(len(line[place]) for line in cells) for place in range(len(self.header))]
         padded = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in cells
         ]
         rule = "─" * max(len(line) for line in padded)
         return "\n".join([*([self.title] if self.title else []), padded[0], rule, *padded[1:]])
@@ -62,7 +63,8 @@ class TextTable:
         title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.header)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cut(cell))}</td>" for cell in row) + "</tr>" for row in self.rows
+            "<tr>" + "".join(f"<td>{html.escape(_cut(cell))}</td>" for cell in row) + "</tr>"
+            for row in self.rows
         )
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -79,23 +81,29 @@ OWN_COLUMNS = (
 """The names of a table's own columns, beside those that begin with `aspect/` and `criterion/`."""
 NOT_JUDGED = "not judged: the judge was stopped before"
 DetailT = TypeVar("DetailT")
-EMPTY: Judgment[Never] = Judgment(None, Status.INVALID_COMPLETION, explanation="the answer is empty")
+EMPTY: Judgment[Never] = Judgment(
+    None, Status.INVALID_COMPLETION, explanation="the answer is empty"
+)
 """The judgment of an answer without text, about which no judge is asked."""
 
 
-@dataclass(frozen=True, repr=False)  # no slots: a generic class with them cannot be called as Class[T](…)
+@dataclass(
+    frozen=True, repr=False
+)  # no slots: a generic class with them cannot be called as Class[T](…)
 class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     """One judgment for each answer, in the order of the answers.
 
     Attributes:
         answers: the texts under judgment.
-        judgments: one for each answer; if the judge failed, a judgment without a score, with the reason.
-        columns: for each answer what was given beside it, by name: the question, an id, …, whether the judge reads it
-            or not.
+        judgments: one for each answer; if the judge failed, a judgment without a score, with the
+            reason.
+        columns: for each answer what was given beside it, by name: the question, an id, …, whether
+            the judge reads it or not.
 
     Example:
         >>> from judgegym.judges.core.judgment import Judgment, Status
-        >>> table = JudgmentTable(("4", "5"), (Judgment(1.0, Status.OK, "win"), Judgment(None, Status.JUDGE_FAILED)))
+        >>> table = JudgmentTable(("4", "5"), (Judgment(1.0, Status.OK, "win"), Judgment(None,
+        Status.JUDGE_FAILED)))
         >>> table.scores
         [1.0, None]
         >>> print(table)
@@ -123,23 +131,30 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     @property
     def failures(self) -> list[int]:
         """The places of the answers whose judge failed, from 0."""
-        return [place for place, judgment in enumerate(self.judgments) if judgment.status.is_failure]
+        return [
+            place for place, judgment in enumerate(self.judgments) if judgment.status.is_failure
+        ]
 
     @property
     def cost(self) -> float | None:
         """US dollars for all judge calls; `None` if the price is not known."""
-        return sum((call.run.usage for judgment in self.judgments for call in judgment.calls), Usage()).cost
+        return sum(
+            (call.run.usage for judgment in self.judgments for call in judgment.calls), Usage()
+        ).cost
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each answer: what was given beside it, what the judge said, and what it cost.
 
-        With the judges of aspects and criteria also the verdict on each, 1, 0 or `None`, as `aspect/NAME` and
-        `criterion/NAME`; if rows have different ones, a list of objects in `verdicts`.
+        With the judges of aspects and criteria also the verdict on each, 1, 0 or `None`, as
+        `aspect/NAME` and `criterion/NAME`; if rows have different ones, a list of objects in
+        `verdicts`.
         """
         beside = self.columns or ({},) * len(self)
         by_name = _verdict_columns(self.judgments)
         found = []
-        for answer, judgment, given, verdicts in zip(self.answers, self.judgments, beside, by_name, strict=True):
+        for answer, judgment, given, verdicts in zip(
+            self.answers, self.judgments, beside, by_name, strict=True
+        ):
             usage = sum((call.run.usage for call in judgment.calls), Usage())
             found.append(
                 {
@@ -168,7 +183,9 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         except ImportError:
             raise SettingsError("to_pandas needs pandas: pip install pandas") from None
         records = self.records()
-        names = dict.fromkeys(name for record in records for name in record) or dict.fromkeys(OWN_COLUMNS)
+        names = dict.fromkeys(name for record in records for name in record) or dict.fromkeys(
+            OWN_COLUMNS
+        )
         frame = pandas.DataFrame(records, columns=list(names))
         return frame.astype({"score": "float64"})
 
@@ -230,7 +247,11 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
 def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]:
     """The columns by aspect or criterion of each judgment; none of a judge that has neither."""
-    kinds = {"aspect" if isinstance(each.detail, PanelDetail) else "criterion" for each in judgments if _named(each)}
+    kinds = {
+        "aspect" if isinstance(each.detail, PanelDetail) else "criterion"
+        for each in judgments
+        if _named(each)
+    }
     if len(kinds) != 1:
         return [{} for _ in judgments]
     (kind,) = kinds
@@ -238,7 +259,10 @@ def _verdict_columns(judgments: Sequence[Judgment[Any]]) -> list[dict[str, Any]]
     asked = {tuple((name, text) for name, text, _ in verdicts) for verdicts in found if verdicts}
     longest = max(asked, key=len)
     if any(not {*names} <= {*longest} for names in asked):  # a failed judgment may lack some
-        return [{"verdicts": [{"name": name, "value": value} for name, _, value in of] or None} for of in found]
+        return [
+            {"verdicts": [{"name": name, "value": value} for name, _, value in of] or None}
+            for of in found
+        ]
     columns = {name: f"{kind}/{slug(name)}" for name, _ in longest}
     values = [{name: value for name, _, value in verdicts} for verdicts in found]
     return [{column: of.get(name) for name, column in columns.items()} for of in values]
@@ -248,7 +272,10 @@ def _named(judgment: Judgment[Any]) -> list[tuple[str, str, float | None]]:
     """The name, the text and the value of each verdict on an aspect or criterion."""
     detail = judgment.detail
     if isinstance(detail, PanelDetail):
-        return [(each.aspect, "", None if each.yes is None else float(each.yes)) for each in detail.aspects]
+        return [
+            (each.aspect, "", None if each.yes is None else float(each.yes))
+            for each in detail.aspects
+        ]
     if isinstance(detail, ChecklistDetail):
         return [(each.name, each.text, each.value) for each in detail.criteria]
     return []

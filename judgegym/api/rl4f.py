@@ -1,6 +1,7 @@
 """Peer evaluation with self-critique, for scripts and notebooks: models answer, and score each other's answers.
 
-Source: the specification's notebook (Rationale-Based Self-Critique Loops); the results have its names and types.
+Source: the specification's notebook (Rationale-Based Self-Critique Loops); the results have its
+    names and types.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.wire import Message
 
-_OF_A_MODEL = ("name", "model_name", "base_url", "api_key", "api_key_env", "temperature", "max_tokens", "extra_body")
+_OF_A_MODEL = (
+    "name",
+    "model_name",
+    "base_url",
+    "api_key",
+    "api_key_env",
+    "temperature",
+    "max_tokens",
+    "extra_body",
+)
 
 
 class ModelAnswer(TypedDict):
@@ -62,8 +72,8 @@ class RL4FEvaluator:
     Attributes:
         user_query_answers: the answer of each model.
         evaluation_query_answers: the last score of each candidate by each judge.
-        critique_history: the entries of each round of critique; a score that a round did not change has no further
-            entry.
+        critique_history: the entries of each round of critique; a score that a round did not change
+            has no further entry.
 
     Example:
         >>> evaluator = RL4FEvaluator("model-a", "model-b", "model-c", offline=True)
@@ -75,31 +85,43 @@ class RL4FEvaluator:
     """
 
     def __init__(
-        self, *models: str | Mapping[str, object], include_self: bool = False, offline: bool = False, **settings: object
+        self,
+        *models: str | Mapping[str, object],
+        include_self: bool = False,
+        offline: bool = False,
+        **settings: object,
     ) -> None:
         """Set up the models.
 
         Args:
-            models: names of models at the endpoint of the settings, or mappings of `name`, `model_name`, `base_url`,
-                `api_key_env` and so on for models with their own endpoint.
+            models: names of models at the endpoint of the settings, or mappings of `name`,
+                `model_name`, `base_url`, `api_key_env` and so on for models with their own
+                endpoint.
             include_self: let each model score its own answer, too.
-            offline: use the stand-in for all models, without key or network; its scores mean nothing.
-            settings: settings of a judge (`judge_base_url`, `judge_temperature`, …) for all models; but keys, headers,
-                prices and limits are not those of a model with a `base_url` of its own.
+            offline: use the stand-in for all models, without key or network; its scores mean
+                nothing.
+            settings: settings of a judge (`judge_base_url`, `judge_temperature`, …) for all models;
+                but keys, headers, prices and limits are not those of a model with a `base_url` of
+                its own.
 
         Raises:
-            SettingsError: there are fewer than two models, two have one name, or a setting is unknown or wrong.
+            SettingsError: there are fewer than two models, two have one name, or a setting is
+                unknown or wrong.
         """
         self._models = {_name(model): _settings(model, settings) for model in models}
         if len(self._models) < max(2, len(models)):
-            raise SettingsError(f"models: expected two or more with names of their own, got {len(self._models)}")
+            raise SettingsError(
+                f"models: expected two or more with names of their own, got {len(self._models)}"
+            )
         self._include_self = include_self
         self._offline = offline
         self.user_query_answers: list[ModelAnswer] = []
         self.evaluation_query_answers: list[PeerScore] = []
         self.critique_history: list[list[CritiqueEntry]] = []
 
-    async def evaluate(self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2) -> None:
+    async def evaluate(
+        self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2
+    ) -> None:
         """Let the models answer, score each other, and critique and revise their scores.
 
         Args:
@@ -118,14 +140,18 @@ class RL4FEvaluator:
     def score_table(self) -> TextTable:
         """The last scores, with judges as rows and candidates as columns; `–` for a missing score."""
         scores = {
-            (entry["evaluating_model"], entry["evaluated_model"]): entry for entry in self.evaluation_query_answers
+            (entry["evaluating_model"], entry["evaluated_model"]): entry
+            for entry in self.evaluation_query_answers
         }
 
         def cell(judge: str, candidate: str) -> str:
             entry = scores.get((judge, candidate))
             return "–" if entry is None or entry["score"] is None else str(entry["score"])
 
-        rows = [(judge, *(cell(judge, candidate) for candidate in self._models)) for judge in self._models]
+        rows = [
+            (judge, *(cell(judge, candidate) for candidate in self._models))
+            for judge in self._models
+        ]
         return TextTable(("judge \\ candidate", *self._models), rows)
 
     def format_critique_entry(self, item: CritiqueEntry) -> str:
@@ -134,9 +160,11 @@ class RL4FEvaluator:
         return "\n".join(
             (
                 f"Judge: {item['evaluating_model']}  →  Candidate: {item['evaluated_model']}",
-                f"  Before:\n    Score: {item['before_score']}\n    Reasoning: {item['before_reasoning']}",
+                f"  Before:\n    Score: {item['before_score']}\n    Reasoning: "
+                f"{item['before_reasoning']}",
                 f"  Raw response (critique + revision):\n    {raw}",
-                f"  After:\n    Score: {item['after_score']}\n    Reasoning: {item['after_reasoning']}",
+                f"  After:\n    Score: {item['after_score']}\n    Reasoning: "
+                f"{item['after_reasoning']}",
             )
         )
 
@@ -146,7 +174,8 @@ class RL4FEvaluator:
         async with AsyncExitStack() as stack:
             clients = await self._open(stack)
             answers = await all_results(
-                _answer(name, client, user_query, self._models[name]) for name, client in clients.items()
+                _answer(name, client, user_query, self._models[name])
+                for name, client in clients.items()
             )
             pairs = [
                 (judge, answer)
@@ -183,12 +212,21 @@ class RL4FEvaluator:
         update: dict[str, object] = {}
         if self._offline:
             shared = await stand_in_settings(stack, next(iter(self._models.values())))
-            update = {"judge_base_url": shared.judge_base_url, "judge_api_key": None, "judge_api": "openai"}
-        return {name: await open_client(stack, own.model_copy(update=update)) for name, own in self._models.items()}
+            update = {
+                "judge_base_url": shared.judge_base_url,
+                "judge_api_key": None,
+                "judge_api": "openai",
+            }
+        return {
+            name: await open_client(stack, own.model_copy(update=update))
+            for name, own in self._models.items()
+        }
 
 
 def _name(model: str | Mapping[str, object]) -> str:
-    return model if isinstance(model, str) else str(model.get("name") or model.get("model_name") or "")
+    return (
+        model if isinstance(model, str) else str(model.get("name") or model.get("model_name") or "")
+    )
 
 
 def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -> PeerJudgeSettings:
@@ -196,19 +234,29 @@ def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -
     unknown = next((key for key in given if key not in _OF_A_MODEL), None)
     if unknown is not None:
         raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_OF_A_MODEL)}")
-    own = {f"judge_{key}": value for key, value in given.items() if key not in ("name", "model_name")}
-    filled = settings_from_keywords(PeerJudgeSettings, shared).fill_in(own, PeerJudgeSettings.model_fields)
+    own = {
+        f"judge_{key}": value for key, value in given.items() if key not in ("name", "model_name")
+    }
+    filled = settings_from_keywords(PeerJudgeSettings, shared).fill_in(
+        own, PeerJudgeSettings.model_fields
+    )
     name = given.get("model_name", _name(model))
     return settings_from_keywords(PeerJudgeSettings, {**filled, "judge_model_name": name})
 
 
-async def _answer(name: str, client: ChatClient, user_query: str, settings: PeerJudgeSettings) -> ModelAnswer:
+async def _answer(
+    name: str, client: ChatClient, user_query: str, settings: PeerJudgeSettings
+) -> ModelAnswer:
     try:
-        answer = await client.chat([Message(role="user", content=user_query)], keep=lambda choice: False)
+        answer = await client.chat(
+            [Message(role="user", content=user_query)], keep=lambda choice: False
+        )
     except EndpointError as error:
         return ModelAnswer(model=name, response="", error=f"the model at {error}")
     response = settings.shown(answer.first.text).text
-    return ModelAnswer(model=name, response=response, error=None if response.strip() else "the answer is empty")
+    return ModelAnswer(
+        model=name, response=response, error=None if response.strip() else "the answer is empty"
+    )
 
 
 def _entry(judge: str, candidate: str, critique_round: CritiqueRound) -> CritiqueEntry:

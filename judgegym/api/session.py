@@ -1,8 +1,8 @@
 """A judge with the resources that it needs: its client, its cache and, offline, its stand-in.
 
-Guarantees: nothing is opened before the first answer; everything is closed by `close`, at the end of a `with` block, or
-when the process ends; the judge always runs on the background loop of the process. Arguments are checked by the names
-that the caller knows, and shown to help and Tab.
+Guarantees: nothing is opened before the first answer; everything is closed by `close`, at the end
+of a `with` block, or when the process ends; the judge always runs on the background loop of the
+process. Arguments are checked by the names that the caller knows, and shown to help and Tab.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def in_sync(
             table = getattr(self, "last_table", None)
             if table is not None:
                 error.table = table  # type: ignore[attr-defined]  # what is paid for is not lost
-                sys.stderr.write(f"interrupted: {table.judged_words}; they are in last_table of the judge\n")
+                sys.stderr.write(
+                    f"interrupted: {table.judged_words}; they are in last_table of the judge\n"
+                )
             raise
 
     called.__doc__ = f"The same as `{method.__name__}`, in code without `await`."
@@ -79,7 +81,8 @@ def listed(value: object, name: str, read: Callable[[object, str], ResultT]) -> 
     """What `read` makes of each of several answers and its name; a single text is a list of one.
 
     Raises:
-        DataError: it is no list, or an answer cannot be read; the message names the argument and the place in it.
+        DataError: it is no list, or an answer cannot be read; the message names the argument and
+            the place in it.
     """
     if isinstance(value, str):
         return [read(value, name)]
@@ -91,7 +94,13 @@ def listed(value: object, name: str, read: Callable[[object, str], ResultT]) -> 
 def shown_kind(value: object) -> str:
     """What an argument is, for messages."""
     kind = type(value).__name__
-    return f"{value!r} ({kind})" if isinstance(value, int | float) else "None" if value is None else f"a {kind}"
+    return (
+        f"{value!r} ({kind})"
+        if isinstance(value, int | float)
+        else "None"
+        if value is None
+        else f"a {kind}"
+    )
 
 
 async def stand_in_settings(
@@ -105,7 +114,9 @@ async def stand_in_settings(
     from judgegym.offline import StandIn  # late: only offline use starts a child process
 
     try:
-        stand_in = await stack.enter_async_context(StandIn(prompts=[*prompts, *references(settings)]))
+        stand_in = await stack.enter_async_context(
+            StandIn(prompts=[*prompts, *references(settings)])
+        )
     except (ValueError, RuntimeError) as error:
         raise SettingsError(f"offline: {error}") from error
     return settings.model_copy(
@@ -116,7 +127,8 @@ async def stand_in_settings(
 class WithSession(Generic[JudgeT]):
     """A judge that connects to its endpoint at the first call, until the end of the process or of `with`.
 
-    A subclass names its settings, which its signature shows with types and defaults, and what makes the judge of them.
+    A subclass names its settings, which its signature shows with types and defaults, and what makes
+    the judge of them.
     """
 
     _settings_type: ClassVar[type[JudgeSettings]]
@@ -152,7 +164,8 @@ class WithSession(Generic[JudgeT]):
         """Check the settings; connections are opened at the first call.
 
         Args:
-            offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
+            offline: use the stand-in as the judge model, without key or network; its scores mean
+                nothing.
             settings: the settings by name.
 
         Raises:
@@ -176,7 +189,9 @@ class WithSession(Generic[JudgeT]):
                     try:
                         settings, identity = self.settings, ""
                         if self._offline and settings.asks_endpoint:
-                            settings = await stand_in_settings(stack, settings, self._offline_prompts)
+                            settings = await stand_in_settings(
+                                stack, settings, self._offline_prompts
+                            )
                             identity = STAND_IN_IDENTITY
                         client = await open_client(stack, settings, identity=identity)
                         self._judge = self._factory(self.settings, client)

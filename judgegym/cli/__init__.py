@@ -4,10 +4,11 @@ A distribution adds a command by an entry point, whose object is a `Command`:
 
     # pyproject.toml                              # my_plugin/commands.py
     [project.entry-points."judgegym.commands"]    from judgegym.cli import Command
-    hello = "my_plugin.commands:HELLO"            HELLO = Command("say hello", "my_plugin.hello", "NAME")
+    hello = "my_plugin.commands:HELLO"            HELLO = Command("say hello", "my_plugin.hello",
+    "NAME")
 
-`judgegym --help` and shell completion import the object of every entry point, so its module should import little. The
-command's module is imported when the command is called.
+`judgegym --help` and shell completion import the object of every entry point, so its module should
+import little. The command's module is imported when the command is called.
 """
 
 from __future__ import annotations
@@ -28,15 +29,17 @@ class Command:
         def main(argv: Sequence[str], *, prog: str) -> int: ...
         def parser_of(prog: str) -> argparse.ArgumentParser: ...
 
-    `main` runs the command. `argv` are the words behind its name, `prog` is what the user has typed up to its name, for
-    usage and messages. It returns the exit code; a `judgegym.SettingsError` is printed as one message, with code 2.
-    `parser_of` returns the arguments for shell completion; without it, the command's arguments are not completed.
+    `main` runs the command. `argv` are the words behind its name, `prog` is what the user has typed
+    up to its name, for usage and messages. It returns the exit code; a `judgegym.SettingsError` is
+    printed as one message, with code 2. `parser_of` returns the arguments for shell completion;
+    without it, the command's arguments are not completed.
 
     Attributes:
         about: what it does, in a few words.
         module: the module.
         words: the arguments, as the overview shows them.
-        group: the heading in the overview; one of JudgeGym's (such as `data sets` or `finished runs`), or another one.
+        group: the heading in the overview; one of JudgeGym's (such as `data sets` or `finished
+            runs`), or another one.
     """
 
     about: str

@@ -21,8 +21,10 @@ if TYPE_CHECKING:  # --help comes at once
     from judgegym.llm.batches.queue import Batch
 
 _ABOUT = (
-    "Show how the batches of a run stand: as its directory says, or as the provider says if the variable of the key is "
-    "set. What is cancelled is billed as far as it was done; the run, or its --resume, keeps that and sends the rest "
+    "Show how the batches of a run stand: as its directory says, or as the provider says if the "
+    "variable of the key is "
+    "set. What is cancelled is billed as far as it was done; the run, or its --resume, keeps that "
+    "and sends the rest "
     "again."
 )
 
@@ -38,16 +40,26 @@ def main(argv: Sequence[str], *, prog: str) -> int:
         The exit code: 0; 1 if the provider refuses to say, or to cancel; 2 if there is no such run.
     """
     options = parser_of(prog).parse_args(argv)
-    return exit_code(lambda: asyncio.run(_show(_run_of(options.run), options.api_key_env, is_cancelled=options.cancel)))
+    return exit_code(
+        lambda: asyncio.run(
+            _show(_run_of(options.run), options.api_key_env, is_cancelled=options.cancel)
+        )
+    )
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory, or a file of score or process")
-    parser.add_argument("--cancel", action="store_true", help="cancel the batches that are not over")
     parser.add_argument(
-        "--api_key_env", metavar="NAME", help="the variable of the provider's key; OPENAI_API_KEY or ANTHROPIC_API_KEY"
+        "run", type=Path, metavar="RUN", help="a run directory, or a file of score or process"
+    )
+    parser.add_argument(
+        "--cancel", action="store_true", help="cancel the batches that are not over"
+    )
+    parser.add_argument(
+        "--api_key_env",
+        metavar="NAME",
+        help="the variable of the provider's key; OPENAI_API_KEY or ANTHROPIC_API_KEY",
     )
     return parser
 
@@ -66,7 +78,10 @@ def _run_of(path: Path) -> Path:
     if not path.exists() and not run.exists():
         raise DataError(f"{path}: there is no such run directory, nor a file with a run beside it")
     if not (run / BATCHES).exists():
-        raise DataError(f"{path} has no batches: expected a run with --judge_batch, which writes {run / BATCHES}")
+        raise DataError(
+            f"{path} has no batches: expected a run with --judge_batch, which writes "
+            f"{run / BATCHES}"
+        )
     return run
 
 
@@ -81,12 +96,18 @@ async def _show(run: Path, variable: str | None, *, is_cancelled: bool) -> int:
             try:
                 await _look(batch, batch.id, variable, is_cancelled=is_cancelled)
             except EndpointError as error:
-                is_gone = error.status == HTTPStatus.NOT_FOUND  # a folder's that was cancelled; a run sends it again
-                failure = "; it is gone: --resume sends its requests again" if is_gone else f"; {error}"
+                is_gone = (
+                    error.status == HTTPStatus.NOT_FOUND
+                )  # a folder's that was cancelled; a run sends it again
+                failure = (
+                    "; it is gone: --resume sends its requests again" if is_gone else f"; {error}"
+                )
                 failures += not is_gone
             except SettingsError as error:
                 failure, failures = f"; {error}", failures + 1
-        terminal.say(f"{batch.words}{failure}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})")
+        terminal.say(
+            f"{batch.words}{failure}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})"
+        )
     return min(1, failures)
 
 
@@ -109,13 +130,20 @@ async def _look(batch: Batch, name: str, variable: str | None, *, is_cancelled: 
     key = os.environ.get(variable)
     if not key and not is_folder and is_public(batch.endpoint):
         if is_cancelled:
-            raise SettingsError(f"it cannot be cancelled: {variable} is not set; name another with --api_key_env")
+            raise SettingsError(
+                f"it cannot be cancelled: {variable} is not set; name another with --api_key_env"
+            )
         return
-    url, secret = "http://127.0.0.1:9/v1" if is_folder else batch.endpoint, SecretStr(key) if key else None
+    url, secret = (
+        "http://127.0.0.1:9/v1" if is_folder else batch.endpoint,
+        SecretStr(key) if key else None,
+    )
     endpoint = Endpoint(url, batch.model, secret, api="anthropic" if is_anthropic else "openai")
     async with ChatClient(ChatSettings((endpoint,), max_retries=3, away_deadline_s=10.0)) as client:
         api = open_batches(BatchOptions(batch.kind, Path(batch.endpoint)), client)
         batch.state = await api.state(name)
         if is_cancelled and not batch.state.is_over:
             await api.cancel(name)
-            batch.state = replace(batch.state, words="cancelled") if is_folder else await api.state(name)
+            batch.state = (
+                replace(batch.state, words="cancelled") if is_folder else await api.state(name)
+            )

@@ -1,8 +1,8 @@
 """The commands of `judgegym`, what each is for, and the module that it is imported from when it is called.
 
-Each command is imported when it is called, so that help, errors and completion come at once. A printed command begins
-as the user has called the program, so that it works in the same shell. `judgegym --help` says which commands there are,
-where the help of each is, and how commands end.
+Each command is imported when it is called, so that help, errors and completion come at once. A
+printed command begins as the user has called the program, so that it works in the same shell.
+`judgegym --help` says which commands there are, where the help of each is, and how commands end.
 """
 
 from __future__ import annotations
@@ -26,25 +26,60 @@ from judgegym.judges.config.extras import install_command
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm.errors import SettingsError, UserError
 
-_ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
+_ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = (
+    "environments",
+    "data sets",
+    "finished runs",
+    "servers",
+    "shell",
+)
 _HEADINGS = (_ENVIRONMENTS, _DATA, "judges on trial", _RUNS, _SERVERS, _SHELL)
 """The order of the overview; other headings follow."""
 _VERB = "judgegym.environments.command_line.main"
 
 COMMANDS: Mapping[str, Command] = {
-    "list": Command("show environments, and what each needs", "judgegym.cli.listing", "[ENV …]", _ENVIRONMENTS),
-    "evaluate": Command("score a policy and print benchmark numbers", _VERB, "ENV …", _ENVIRONMENTS),
+    "list": Command(
+        "show environments, and what each needs", "judgegym.cli.listing", "[ENV …]", _ENVIRONMENTS
+    ),
+    "evaluate": Command(
+        "score a policy and print benchmark numbers", _VERB, "ENV …", _ENVIRONMENTS
+    ),
     "serve": Command("send judged rollouts to a trainer", _VERB, "ENV …", _ENVIRONMENTS),
     "process": Command("write judged rollouts to a file", _VERB, "ENV …", _ENVIRONMENTS),
-    "score": Command("judge the rows of a data set", "judgegym.datasets.score.command", "DATA --out FILE …", _DATA),
-    "select": Command("take the best rows, or pairs", "judgegym.datasets.select.command", "SCORED --out FILE", _DATA),
-    "report": Command("write the page of a run, report.html", "judgegym.reports.__main__", "RUN", _RUNS),
-    "compare": Command("compare runs on the rows they share", "judgegym.reports.compare.__main__", "RUN RUN …", _RUNS),
-    "view": Command("show all runs of a folder in a browser", "judgegym.reports.view.__main__", "FOLDER", _RUNS),
+    "score": Command(
+        "judge the rows of a data set",
+        "judgegym.datasets.score.command",
+        "DATA --out FILE …",
+        _DATA,
+    ),
+    "select": Command(
+        "take the best rows, or pairs",
+        "judgegym.datasets.select.command",
+        "SCORED --out FILE",
+        _DATA,
+    ),
+    "report": Command(
+        "write the page of a run, report.html", "judgegym.reports.__main__", "RUN", _RUNS
+    ),
+    "compare": Command(
+        "compare runs on the rows they share",
+        "judgegym.reports.compare.__main__",
+        "RUN RUN …",
+        _RUNS,
+    ),
+    "view": Command(
+        "show all runs of a folder in a browser", "judgegym.reports.view.__main__", "FOLDER", _RUNS
+    ),
     "batch": Command("show and cancel the batches of a run", "judgegym.cli.batch", "RUN", _RUNS),
-    "judge-server": Command("serve judges to trainers over HTTP", "judgegym.server.command", "…", _SERVERS),
-    "offline-server": Command("serve the stand-in for policy and judge", "judgegym.offline.command", "…", _SERVERS),
-    "completion": Command("complete judgegym in bash, zsh or fish", "judgegym.cli.completion", "SHELL", _SHELL),
+    "judge-server": Command(
+        "serve judges to trainers over HTTP", "judgegym.server.command", "…", _SERVERS
+    ),
+    "offline-server": Command(
+        "serve the stand-in for policy and judge", "judgegym.offline.command", "…", _SERVERS
+    ),
+    "completion": Command(
+        "complete judgegym in bash, zsh or fish", "judgegym.cli.completion", "SHELL", _SHELL
+    ),
 }
 """The built-in commands. The module of the verbs takes an environment, too: see `_run_verb`."""
 
@@ -83,7 +118,9 @@ def installed_commands() -> tuple[Mapping[str, Command], Mapping[str, str]]:
             reasons[point.name] = str(error)
     if not any(point.is_of_core for point in points):
         install = install_command("environments")
-        reasons[NAME] = f"{NAME} is not installed, or by an older version, so commands are missing: {install}"
+        reasons[NAME] = (
+            f"{NAME} is not installed, or by an older version, so commands are missing: {install}"
+        )
     return commands, reasons
 
 
@@ -121,9 +158,13 @@ def overview(program: Program) -> str:
         about = _shorten(command.about, _COLUMNS - _WIDTH - 4)
         one_line = [f"{called:<{_WIDTH + 2}}  {about}"]
         two_lines = [_shorten(called, _COLUMNS), f"{'':<{_WIDTH + 2}}  {about}"]
-        groups.setdefault(command.group, []).extend(one_line if len(called) <= _WIDTH + 2 else two_lines)
+        groups.setdefault(command.group, []).extend(
+            one_line if len(called) <= _WIDTH + 2 else two_lines
+        )
     if reasons:
-        groups["cannot be used"] = [_shorten(f"  {reason}", _COLUMNS) for reason in reasons.values()]
+        groups["cannot be used"] = [
+            _shorten(f"  {reason}", _COLUMNS) for reason in reasons.values()
+        ]
     listed = "\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items() if lines)
     name = program.name
     return f"""\
@@ -170,7 +211,9 @@ def _run(program: Program, words: Sequence[str]) -> int:
         sys.stdout.write(f"{overview(program)}\n")
         return 0
     if first == "--version":
-        from judgegym.judges.config.extras import package_version  # late: it reads the installation's metadata
+        from judgegym.judges.config.extras import (
+            package_version,
+        )  # late: it reads the installation's metadata
 
         sys.stdout.write(f"judgegym {package_version()}\n")
         return 0
@@ -181,7 +224,9 @@ def _run(program: Program, words: Sequence[str]) -> int:
         raise _unknown(program, first)
     with nullcontext() if first in COMMANDS else importing(f"{program.name} {first}"):
         module = command.load()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is imported: from here on it may have to clean up
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # it is imported: from here on it may have to clean up
     return cast(int, module.main(rest, prog=program.usage(first)))
 
 
@@ -192,7 +237,11 @@ def _unknown(program: Program, word: str) -> SettingsError:
         return SettingsError(f"{word} is an environment; the verb comes first: {right}")
     installed, reasons = installed_commands()
     hint = did_you_mean(word, [*COMMANDS, *installed])
-    lines = [f"no command {word!r}{hint}", f"{program.name} --help lists all commands", reasons.get(NAME, "")]
+    lines = [
+        f"no command {word!r}{hint}",
+        f"{program.name} --help lists all commands",
+        reasons.get(NAME, ""),
+    ]
     return SettingsError("\n".join(filter(None, lines)))
 
 
@@ -202,7 +251,8 @@ def _run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
     if words and words[0] in HELP:
         names = "\n".join(f"  {name}" for name in environment_names())
         sys.stdout.write(
-            f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\nenvironments:\n{names}\n"
+            f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\n"
+            f"environments:\n{names}\n"
             f"or one of your own:\n  {FORMS}\n\n"
             f"{usage} ENV --help lists its most used settings, --help_all every one.\n"
             f"{program.usage('list')} shows what each environment needs.\n"
@@ -210,9 +260,13 @@ def _run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
         return 0
     if not words or words[0].startswith("-"):
         found = f"found {words[0]!r}" if words else "found nothing"
-        raise SettingsError(f"expected an environment after {verb}, {found}\n{usage} --help lists them")
+        raise SettingsError(
+            f"expected an environment after {verb}, {found}\n{usage} --help lists them"
+        )
     word, *settings = words
     env_type = load_environment(word)
-    from judgegym.environments.command_line import main as command_line  # late: a misspelt name needs none of it
+    from judgegym.environments.command_line import (
+        main as command_line,
+    )  # late: a misspelt name needs none of it
 
     return command_line.main(env_type, [verb, *settings], replace(program, environment=(word,)))

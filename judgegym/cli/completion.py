@@ -1,6 +1,7 @@
 """`judgegym completion SHELL`: the code that makes a shell complete `judgegym`; and the answers to that shell.
 
-The shell calls `judgegym` itself, with the line so far in the environment (argcomplete's protocol). Only what the words
+The shell calls `judgegym` itself, with the line so far in the environment (argcomplete's protocol).
+Only what the words
 so far need is imported: the settings of an environment, once its name stands there.
 """
 
@@ -58,7 +59,9 @@ def complete() -> NoReturn:
     from argcomplete.lexers import split_line
 
     _, _, _, typed, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
-    with suppress(Exception):  # whatever is wrong with the line, or with the file that it names: Enter will say it
+    with suppress(
+        Exception
+    ):  # whatever is wrong with the line, or with the file that it names: Enter will say it
         read, parser = _parser(typed[1:])
         os.environ["_ARGCOMPLETE"] = str(read + 1)  # the words from there on are the parser's
         argcomplete.autocomplete(parser, always_complete_options=read > 1)
@@ -70,7 +73,9 @@ def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
     if not words:
         installed, _ = installed_commands()
         commands = {**COMMANDS, **installed}
-        return 0, _words({name: command.about for name, command in commands.items()}, "--help", "--version")
+        return 0, _words(
+            {name: command.about for name, command in commands.items()}, "--help", "--version"
+        )
     name = words[0]
     if name not in VERBS:
         command = find_command(name)
@@ -99,7 +104,9 @@ def _words(choices: Mapping[str, str], *flags: str, ending: str = "") -> argpars
 
 def _settings(verb: str, word: str) -> argparse.ArgumentParser:
     """The settings of an environment's verb."""
-    from judgegym.environments.command_line.arguments import settings_type  # late: what they take to import
+    from judgegym.environments.command_line.arguments import (
+        settings_type,
+    )  # late: what they take to import
     from judgegym.judges.config.reading.help import flags_parser
 
     return flags_parser(settings_type(load_environment(word)), verb=verb)

@@ -1,8 +1,8 @@
 """Environments by the word that a user gives: a name, a file of one's own, or a class of a module.
 
-The built-in names are those of the files `<name>_environment.py` of the packages `eval_environments` and
-`environments`; there is no other list of them. Installed distributions bring further names by entry points of the group
-`judgegym.environments`.
+The built-in names are those of the files `<name>_environment.py` of the packages
+`eval_environments` and `environments`; there is no other list of them. Installed distributions
+bring further names by entry points of the group `judgegym.environments`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 
-from judgegym.judges.config.entry_points import ENVIRONMENTS, EntryPoint, by_name, importing, read_entry_points
+from judgegym.judges.config.entry_points import (
+    ENVIRONMENTS,
+    EntryPoint,
+    by_name,
+    importing,
+    read_entry_points,
+)
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm.errors import SettingsError
 
@@ -100,7 +106,9 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
     if isinstance(value, ModuleType):
         return _environment_in(value, subject, "")
     if not is_class(value) or not issubclass(value, JudgedEnv):
-        raise SettingsError(f"{subject}: {point.target} is no environment; expected a class MyEnv(JudgedEnv[…])")
+        raise SettingsError(
+            f"{subject}: {point.target} is no environment; expected a class MyEnv(JudgedEnv[…])"
+        )
     if inspect.isabstract(value):
         raise SettingsError(f"{subject}: {_lacking(value)}")
     return value
@@ -124,7 +132,9 @@ def _loaded(word: str, place: Path | str) -> ModuleType:
         SettingsError: it is not there, or raises an error while it is imported.
     """
     if isinstance(place, Path) and not place.is_file():
-        raise SettingsError(f"{word}: {'a folder' if place.is_dir() else 'no such file'}; expected {FORMS}")
+        raise SettingsError(
+            f"{word}: {'a folder' if place.is_dir() else 'no such file'}; expected {FORMS}"
+        )
     if isinstance(place, Path) and place.suffix != ".py":
         raise SettingsError(f"{word}: not a Python file; expected {FORMS}")
     with importing(word):
@@ -147,15 +157,22 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
     if name:
         if name not in found:
             there = f"environments in it: {', '.join(found)}" if found else "it has no environment"
-            raise SettingsError(f"{word}: no environment {name}{did_you_mean(name, found)}; {there}")
+            raise SettingsError(
+                f"{word}: no environment {name}{did_you_mean(name, found)}; {there}"
+            )
         return found[name]
     own = [key for key, value in found.items() if value.__module__ == module.__name__]
     if not own:
-        begun = [value for value in vars(module).values() if is_class(value) and value.__module__ == module.__name__]
+        begun = [
+            value
+            for value in vars(module).values()
+            if is_class(value) and value.__module__ == module.__name__
+        ]
         lacking = [_lacking(value) for value in begun if issubclass(value, JudgedEnv)]
         said = (
             "; ".join(lacking)
-            or "no environment in it; expected a class MyEnv(JudgedEnv[…]) (judgegym.environments.base)"
+            or "no environment in it; expected a class MyEnv(JudgedEnv[…]) "
+            "(judgegym.environments.base)"
         )
         raise SettingsError(f"{word}: {said}")
     if len(own) > 1:
@@ -170,7 +187,10 @@ def _lacking(abstract: type[Any]) -> str:
     lacking = sorted(getattr(abstract, "__abstractmethods__", ()))
     near = [name for each in lacking for name in difflib.get_close_matches(each, own, n=1)]
     has = f" (it has {' and '.join(near)})" if near else ""
-    return f"{abstract.__name__} is no environment yet: it lacks the method {' and '.join(lacking)}{has}"
+    return (
+        f"{abstract.__name__} is no environment yet: it lacks the method "
+        f"{' and '.join(lacking)}{has}"
+    )
 
 
 def is_class(value: object) -> TypeGuard[type[Any]]:

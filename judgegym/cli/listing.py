@@ -1,7 +1,7 @@
 """`judgegym list`: the environments, and what each of them needs, as their classes declare it.
 
-Datasets are the settings that `--offline` fills with bundled samples; endpoints are those that the environment's own
-settings say its verbs ask.
+Datasets are the settings that `--offline` fills with bundled samples; endpoints are those that the
+environment's own settings say its verbs ask.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     """
     words = parser_of(prog).parse_args(argv).environments
     for word in words or built_in():
-        sys.stdout.write("\n".join(described(word, load_environment(word), distribution(word))) + "\n\n")
+        sys.stdout.write(
+            "\n".join(described(word, load_environment(word), distribution(word))) + "\n\n"
+        )
     for point in () if words else installed_environments().values():
         sys.stdout.write("\n".join(_installed(point)) + "\n\n")
     sys.stdout.write("\n".join([*_judge_server(), *_extras()]) + "\n")
@@ -62,7 +64,9 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
     )
-    names: Any = parser.add_argument("environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}")
+    names: Any = parser.add_argument(
+        "environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}"
+    )
     names.completer = lambda **_: environment_names()
     return parser
 
@@ -90,7 +94,9 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution:
         "presets": [f"--config {name}" for name in bundled(f"{env_type.spec.name}_")],
         "models": [f"--env.{name} (a list)" for name in _lists_of_models(config)],
     }
-    lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    lines = textwrap.wrap(
+        f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False
+    )
     for title, values in entries.items():
         lines += _listed(f"{title:<{_TITLE}}", values)
     return lines
@@ -101,28 +107,40 @@ def _listed(title: str, values: Sequence[str]) -> Iterator[str]:
     for place, value in enumerate(values):
         head = f"  {title}" if place == 0 else " " * (2 + len(title))
         indent = " " * len(head)
-        yield from textwrap.wrap(value, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+        yield from textwrap.wrap(
+            value, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
+        )
 
 
 def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
     for name in env_type.spec.offline_samples:
         default = getattr(config, name)
-        yield f"--env.{name}  {default if default is not None else 'none by default: hub name or file'}"
+        yield (
+            f"--env.{name}  "
+            f"{default if default is not None else 'none by default: hub name or file'}"
+        )
 
 
 def _policy(config: EnvConfig, policy: PolicySettings) -> str:
     role = " (it is the judge)" if config.policy_is_judge else ""
-    return f"--openai.*  {policy.model_name} at {policy.base_url}, key in {policy.api_key_env}{role}"
+    return (
+        f"--openai.*  {policy.model_name} at {policy.base_url}, key in {policy.api_key_env}{role}"
+    )
 
 
 def _judges(config: EnvConfig) -> Iterator[str]:
     """The judges' endpoint, with the verbs that ask it where not all do."""
-    asking = [verb for verb in VERBS if config.judge_base_url in config.endpoints_asked(verb, (_POLICY,)).judge]
+    asking = [
+        verb
+        for verb in VERBS
+        if config.judge_base_url in config.endpoints_asked(verb, (_POLICY,)).judge
+    ]
     if not asking:
         return
     only = "" if len(asking) == len(VERBS) else f" ({', '.join(asking)})"
     yield (
-        f"--env.judge_*  {config.judge_model_name} at {config.judge_base_url}, key in {config.judge_api_key_env}{only}"
+        f"--env.judge_*  {config.judge_model_name} at {config.judge_base_url}, key in "
+        f"{config.judge_api_key_env}{only}"
     )
 
 
@@ -158,6 +176,9 @@ def _extras() -> Iterator[str]:
     for extra, use in _USES_OF_EXTRAS.items():
         yield f"  {extra:<13} {use} ({'' if extra in installed else 'not '}installed)"
     here = [extra for extra in TRAINERS if extra in installed]
-    states = {"installed": here, "not installed": [extra for extra in TRAINERS if extra not in here]}
+    states = {
+        "installed": here,
+        "not installed": [extra for extra in TRAINERS if extra not in here],
+    }
     lines = [f"{state}: {', '.join(extras)}" for state, extras in states.items() if extras]
     yield from _listed(f"{'trainers':<13} ", lines)

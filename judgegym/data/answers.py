@@ -1,8 +1,10 @@
 """Existing answers to score, read from their file when they are asked for.
 
-What a row asks: the usual columns of a prompt, those that belong to it, and those that nothing reads.
+What a row asks: the usual columns of a prompt, those that belong to it, and those that nothing
+    reads.
 
-Guarantee: a column of a usual name that is not read beside the others is named in one line of the log.
+Guarantee: a column of a usual name that is not read beside the others is named in one line of the
+    log.
 """
 
 from __future__ import annotations
@@ -33,19 +35,23 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
         tasks: the tasks that need an answer.
 
     Raises:
-        DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out would change the result.
+        DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out
+            would change the result.
     """
     if kind_of(str(path)) is None:  # else it would be looked for on the hub
         if not path.exists():
             raise DataError(f"{path}: there is no such file of answers or run directory")
         raise DataError(
-            f"{path}: no file of answers, which ends with {', '.join(FILE_KINDS)}, or these with .gz, and no file of a "
+            f"{path}: no file of answers, which ends with {', '.join(FILE_KINDS)}, or these with "
+            ".gz, and no file of a "
             "run, beside which is its config.yaml"
         )
     rows, uids = by_uid(load_rows(str(path), split="train")), uids_of(tasks)
     missing = [uid for uid in uids if uid not in rows]
     if missing:
-        raise DataError(f"{path}: no answer for {len(missing)} of {len(tasks)} rows, such as {missing[0]!r}")
+        raise DataError(
+            f"{path}: no answer for {len(missing)} of {len(tasks)} rows, such as {missing[0]!r}"
+        )
     answers = LazyMapping(dict.fromkeys(uids), lambda uid: answer_text(rows[uid]))
     for uid in uids:
         _ = answers[uid]  # report a row without text before the first call
@@ -75,8 +81,23 @@ logger = logging.getLogger(__name__)
 PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
 CONVERSATIONS = ("messages", "conversation", "conversations")
 RESPONSES = (
-    *("response", "completion", "responses", "completions", "generations", "candidates", "outputs", "generation"),
-    *("model_answer", "output", "answers", "answer", "solution"),  # often what is expected, where there are others
+    *(
+        "response",
+        "completion",
+        "responses",
+        "completions",
+        "generations",
+        "candidates",
+        "outputs",
+        "generation",
+    ),
+    *(
+        "model_answer",
+        "output",
+        "answers",
+        "answer",
+        "solution",
+    ),  # often what is expected, where there are others
 )
 SYSTEM = ("system", "system_prompt")
 TURNS = "turns"
@@ -93,14 +114,20 @@ _LOOKED_AT = 100
 
 def parts_of_prompt(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
     """The columns that belong to the prompt in a usual column, if the row has them; see `whole_prompt`."""
-    return (*(OF_INSTRUCTION if column == "instruction" else ()), *(() if _has_system(turns) else SYSTEM), *IMAGES)
+    return (
+        *(OF_INSTRUCTION if column == "instruction" else ()),
+        *(() if _has_system(turns) else SYSTEM),
+        *IMAGES,
+    )
 
 
-def whole_prompt(values: Mapping[str, JSON], column: str, turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def whole_prompt(
+    values: Mapping[str, JSON], column: str, turns: Sequence[Turn]
+) -> tuple[Turn, ...]:
     """The prompt of a usual column with what belongs to it: the rest of an instruction, images, and a system prompt.
 
-    The rest follows the instruction after a blank line; the system prompt is a turn of its own before the others,
-    unless they begin with one. Images are those of `with_images`.
+    The rest follows the instruction after a blank line; the system prompt is a turn of its own
+    before the others, unless they begin with one. Images are those of `with_images`.
 
     Args:
         values: the columns of the row.
@@ -155,7 +182,8 @@ class PromptTask:
         uid: the row's id.
         turns: the prompt.
         category: for metrics by category.
-        fields: the row's other columns that `prompt_tasks` was asked for, by name; those that it has.
+        fields: the row's other columns that `prompt_tasks` was asked for, by name; those that it
+            has.
     """
 
     uid: str
@@ -194,13 +222,15 @@ def prompt_tasks(
         dataset: hub name or file.
         split: of a hub dataset.
         also: further columns that the environment reads, for the tasks' `fields`.
-        turns: which user turns of messages are asked by an environment that holds conversations, which reads the column
-            `turns`, too; `None` for another one, which asks the last.
-        shows_images: the environment shows its judge the images of a prompt; otherwise rows with images are refused.
+        turns: which user turns of messages are asked by an environment that holds conversations,
+            which reads the column `turns`, too; `None` for another one, which asks the last.
+        shows_images: the environment shows its judge the images of a prompt; otherwise rows with
+            images are refused.
         check: called with each row; a `ValueError` says why it cannot be judged.
 
     Raises:
-        DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts, or cannot be judged.
+        DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts, or
+            cannot be judged.
     """
     rows = load_rows(dataset, split=split)
     of_turns = () if turns is None else (TURNS,)
@@ -221,7 +251,9 @@ def prompt_tasks(
     return tasks
 
 
-def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None) -> PromptTask:
+def read_prompt(
+    uid: str, row: Row, also: Collection[str] = (), asked: AskedTurns | None = None
+) -> PromptTask:
     """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
 
     Raises:
@@ -237,48 +269,72 @@ def read_prompt(uid: str, row: Row, also: Collection[str] = (), asked: AskedTurn
         return PromptTask(uid, whole, row.optional_text("category"), fields)
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
-        turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)
+        turns = (
+            (text_turn("user", value),)
+            if isinstance(value, str) and value.strip()
+            else turns_of(value)
+        )
         if turns := without_answer(turns or ()):
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
-                raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
+                raise row.lacks(
+                    f"in {column} messages of system, user and assistant, without tool calls",
+                    column,
+                )
             if asked == "all":
                 whole, later = _asked_apart(whole)
                 fields |= {TURNS: later} if later else {}
             return PromptTask(uid, whole, row.optional_text("category"), fields)
     in_turns = "" if asked is None else f", or a list of texts in {TURNS}"
-    raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}{in_turns}")
+    raise row.lacks(
+        f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}{in_turns}"
+    )
 
 
 def _asked_apart(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], list[JSON]]:
     """A conversation up to its first answer, and what the user says after each answer, which the policy replaces."""
     asked = next((n for n, turn in enumerate(turns) if turn.role == "user"), len(turns))
-    end = next((n for n, turn in enumerate(turns) if n > asked and turn.role == "assistant"), len(turns))
+    end = next(
+        (n for n, turn in enumerate(turns) if n > asked and turn.role == "assistant"), len(turns)
+    )
     later: list[str] = []
     for before, turn in pairwise(turns[end:]):
         if turn.role == "system" or (turn.role == "user" and not turn.text.strip()):
-            raise UnseenPart(f"expected a text of the user after an answer, found one of {turn.role}: {turn.text!r}")
+            raise UnseenPart(
+                f"expected a text of the user after an answer, found one of {turn.role}: "
+                f"{turn.text!r}"
+            )
         if turn.images:
             raise UnseenPart("images after an answer are not asked with asked_turns=all")
         if turn.role == "user":
-            later = [*later[:-1], f"{later[-1]}\n\n{turn.text}"] if before.role == "user" else [*later, turn.text]
+            later = (
+                [*later[:-1], f"{later[-1]}\n\n{turn.text}"]
+                if before.role == "user"
+                else [*later, turn.text]
+            )
     return turns[:end], [*later]
 
 
 def unused_columns(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:
     """The columns of usual names that hold something and are not read."""
     held = {name: value_at(values, name) for name in _KNOWN if name not in read}
-    return [name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()]
+    return [
+        name for name, value in held.items() if value not in (None, [], {}) and str(value).strip()
+    ]
 
 
 def log_unused_columns(source: str, names: Iterable[str]) -> None:
     """Name the columns that nothing reads in one line of the log; none without any."""
     found = sorted({*names})
     if found:
-        logger.warning("%s: columns that are not read, and that nobody is shown: %s", source, ", ".join(found))
+        logger.warning(
+            "%s: columns that are not read, and that nobody is shown: %s", source, ", ".join(found)
+        )
 
 
-def warn_unused_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]], also: Collection[str] = ()) -> None:
+def warn_unused_columns(
+    rows: Sequence[Row], first_of: Sequence[Sequence[str]], also: Collection[str] = ()
+) -> None:
     """Name what an environment is not shown of its data, from the first hundred rows; responses are not looked at.
 
     Args:
@@ -297,5 +353,7 @@ def warn_unused_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]], 
 def _read_of(row: Row, group: Sequence[str]) -> Sequence[str]:
     """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
     held = (name for name in group if row.values.get(name) not in (None, ""))
-    read = next((name for name in held if name != TURNS or isinstance(row.values[name], list)), None)
+    read = next(
+        (name for name in held if name != TURNS or isinstance(row.values[name], list)), None
+    )
     return () if read is None else group if read.startswith("orig_") else (read,)

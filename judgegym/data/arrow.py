@@ -1,12 +1,14 @@
 """CSV, TSV and Parquet files, and datasets of the hub, as Arrow tables that are mapped into memory.
 
-Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its digest is that of the
-copied bytes. Columns keep the types of the file or the dataset (timestamps, decimals, dictionaries, the features of
-`datasets` in the metadata); those of a CSV file are text. Rows are read from the copy when they are asked for.
+Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its
+digest is that of the copied bytes. Columns keep the types of the file or the dataset (timestamps,
+decimals, dictionaries, the features of `datasets` in the metadata); those of a CSV file are text.
+Rows are read from the copy when they are asked for.
 
-A page of a mapped file counts as the process's memory (its resident set) until the system needs it. No more than a few
-megabytes of a file are held: pages are given back as reading goes on, and one that is needed again is read again. Where
-the system has no `/proc/self/maps` (it is Linux's), nothing is done.
+A page of a mapped file counts as the process's memory (its resident set) until the system needs it.
+No more than a few
+megabytes of a file are held: pages are given back as reading goes on, and one that is needed again
+is read again. Where the system has no `/proc/self/maps` (it is Linux's), nothing is done.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class MappedFiles:
         self._places: list[tuple[int, int]] = []
         self._read = 0
         wanted = {os.path.realpath(path) for path in paths}
-        for line in _MAPS.read_text("utf-8", "replace").splitlines() if wanted and _MAPS.exists() else ():
+        for line in (
+            _MAPS.read_text("utf-8", "replace").splitlines() if wanted and _MAPS.exists() else ()
+        ):
             addresses, _, _, _, inode, *path = line.split(maxsplit=5)
             if inode != "0" and path and path[0] in wanted:
                 start, _, stop = addresses.partition("-")
@@ -79,7 +83,9 @@ class MappedFiles:
     def give_back(self) -> None:
         """Give back all pages. Who reads meanwhile gets them anew."""
         for start, stop in self._places:
-            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), _DONTNEED)
+            ctypes.CDLL(None).madvise(
+                ctypes.c_void_p(start), ctypes.c_size_t(stop - start), _DONTNEED
+            )
 
 
 class ArrowRows(LazySequence[Mapping[str, JSON]]):
@@ -87,20 +93,29 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
 
     Attributes:
         table: the columns as they are stored.
-        entries_keep_names: the entries of lists are called as Parquet had them; else they have no name of their own.
+        entries_keep_names: the entries of lists are called as Parquet had them; else they have no
+            name of their own.
     """
 
-    def __init__(self, table: pyarrow.Table, files: Collection[str] = (), *, entries_keep_names: bool = False) -> None:
+    def __init__(
+        self, table: pyarrow.Table, files: Collection[str] = (), *, entries_keep_names: bool = False
+    ) -> None:
         """Read from a table that is mapped from `files`."""
         self.table = table
         self.entries_keep_names = entries_keep_names
         self._json_text = json_text_columns(table.schema)
         kinds = " ".join(map(str, table.schema.types))
-        self._has_maps, self._has_calls = "map<" in kinds, any(f"{name}: struct<" in kinds for name in _OF_CALLS)
+        self._has_maps, self._has_calls = (
+            "map<" in kinds,
+            any(f"{name}: struct<" in kinds for name in _OF_CALLS),
+        )
         self._files = files
         self._mapped = MappedFiles(files)
         self._mapped_each = self._mapped.size // max(len(table), 1)
-        self._block: tuple[int, list[dict[str, JSON]]] = (0, [])  # replaced as a whole: threads may read, too
+        self._block: tuple[int, list[dict[str, JSON]]] = (
+            0,
+            [],
+        )  # replaced as a whole: threads may read, too
 
     @classmethod
     def of_dataset(cls, dataset: Any) -> ArrowRows:
@@ -119,8 +134,12 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
             first = place - place % _CONVERTED_AT_ONCE
             columns = _columns_of(self.table.slice(first, _CONVERTED_AT_ONCE))
             for name in self._json_text:
-                columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
-            rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+                columns[name] = [
+                    text if text is None else wire.loads(text) for text in columns[name]
+                ]
+            rows = [
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+            ]
             rows = [_without_pairs(row) for row in rows] if self._has_maps else rows
             rows = [with_own_arguments(row) for row in rows] if self._has_calls else rows
             self._block = first, rows
@@ -136,14 +155,20 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
 
     def without(self, columns: Collection[str]) -> ArrowRows:
         """The same rows without the columns of these names."""
-        left = self.table.select([place for place, each in enumerate(self.table.schema) if each.name not in columns])
+        left = self.table.select(
+            [place for place, each in enumerate(self.table.schema) if each.name not in columns]
+        )
         return ArrowRows(left, self._files, entries_keep_names=self.entries_keep_names)
 
     def digest(self) -> str:
         """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""
         hashed = hashlib.sha256()
         for row in self:
-            hashed.update(orjson.dumps(row, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+            hashed.update(
+                orjson.dumps(
+                    row, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+                )
+            )
             hashed.update(b"\n")
         return hashed.hexdigest()
 
@@ -186,7 +211,11 @@ def _without_pairs(value: Any) -> Any:
         return {"key": _without_pairs(value[0]), "value": _without_pairs(value[1])}
     if isinstance(value, list):
         return [_without_pairs(each) for each in value]
-    return {name: _without_pairs(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return (
+        {name: _without_pairs(each) for name, each in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def with_own_arguments(value: Any) -> Any:
@@ -195,7 +224,10 @@ def with_own_arguments(value: Any) -> Any:
         return [with_own_arguments(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {name: (without_null if name in _OF_CALLS else with_own_arguments)(each) for name, each in value.items()}
+    return {
+        name: (without_null if name in _OF_CALLS else with_own_arguments)(each)
+        for name, each in value.items()
+    }
 
 
 def with_json_text(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
@@ -210,7 +242,14 @@ def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
     """The columns whose texts are JSON: those of Arrow's type for that, and those of `with_json_text`."""
     noted = json.loads((schema.metadata or {}).get(_NOTE, b"{}")).get(_JSON_TEXT, ())
     return frozenset(
-        (*noted, *(each.name for each in schema if getattr(each.type, "extension_name", "") == "arrow.json"))
+        (
+            *noted,
+            *(
+                each.name
+                for each in schema
+                if getattr(each.type, "extension_name", "") == "arrow.json"
+            ),
+        )
     )
 
 
@@ -244,13 +283,17 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
         raise DataError(f"{name or path}: cannot be loaded: {_first_line(error)}") from error
     if _version_of(path) != before:
         raise DataError(
-            f"{name or path}: the file changed while it was read; run again with a file that nobody writes to"
+            f"{name or path}: the file changed while it was read; run again with a file that "
+            "nobody writes to"
         )
     return rows, digest
 
 
 def _mapped_copy(
-    batches: Iterator[pyarrow.RecordBatch], schema: pyarrow.Schema, *, entries_keep_names: bool = False
+    batches: Iterator[pyarrow.RecordBatch],
+    schema: pyarrow.Schema,
+    *,
+    entries_keep_names: bool = False,
 ) -> ArrowRows:
     """A copy of a table in a temporary file, which the system keeps until the process ends."""
     import pyarrow
@@ -268,7 +311,8 @@ def _texts(lines: Iterator[list[str]]) -> ArrowRows:
     """The rows of a CSV file, of which every cell is a text, or null where a row is shorter than the header.
 
     Raises:
-        ValueError: a row has more fields than the header, or the header has a name twice; or a quote does not end.
+        ValueError: a row has more fields than the header, or the header has a name twice; or a
+            quote does not end.
     """
     import pyarrow
 
@@ -287,7 +331,9 @@ def _texts(lines: Iterator[list[str]]) -> ArrowRows:
             last = block[-1]
             texts = zip_longest(*block, [None] * len(columns))  # a short row ends with nulls
             count = len(block) - (last == [_END])
-            yield pyarrow.record_batch([pyarrow.array(each[:count], pyarrow.string()) for each in texts], schema)
+            yield pyarrow.record_batch(
+                [pyarrow.array(each[:count], pyarrow.string()) for each in texts], schema
+            )
         if last != [_END]:
             raise ValueError("a quotation mark is opened and not closed")
 
@@ -298,7 +344,9 @@ def _within(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
     """The rows of a CSV file, none of which may have more fields than the header."""
     for number, fields in enumerate(rows, start=1):
         if len(fields) > width:
-            raise ValueError(f"row {number} has {len(fields)} fields, and the header names {width} columns")
+            raise ValueError(
+                f"row {number} has {len(fields)} fields, and the header names {width} columns"
+            )
         yield fields
 
 
@@ -332,16 +380,22 @@ def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], st
     try:
         saved = datasets.load_from_disk(str(path))
     except Exception as error:  # pyarrow and the library each raise their own kinds
-        raise DataError(f"{path}: cannot be loaded as a folder of save_to_disk: {_first_line(error)}") from error
+        raise DataError(
+            f"{path}: cannot be loaded as a folder of save_to_disk: {_first_line(error)}"
+        ) from error
     if isinstance(saved, datasets.DatasetDict):
         if split not in saved:
-            raise DataError(f"{path}: has no split {split!r}; expected one of {', '.join(saved)} (--split)")
+            raise DataError(
+                f"{path}: has no split {split!r}; expected one of {', '.join(saved)} (--split)"
+            )
         saved = saved[split]
     rows = ArrowRows.of_dataset(saved)
     return rows, rows.digest()
 
 
-def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence[Mapping[str, JSON]], str]:
+def read_hub(
+    name: str, split: str, file_kinds: Sequence[str]
+) -> tuple[Sequence[Mapping[str, JSON]], str]:
     """The rows of a dataset on the hub, and the SHA-256 of its rows as JSON.
 
     Args:
@@ -357,12 +411,19 @@ def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence
     try:
         rows = ArrowRows.of_dataset(datasets.load_dataset(name, split=split))
         return rows, rows.digest()
-    except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
+    except (
+        Exception
+    ) as error:  # the hub, the network and the dataset's own files each raise their own kinds
         why = _first_line(error)
         if Path(name).is_dir():
-            raise DataError(f"{name}: the folder cannot be loaded as a data set (split {split!r}): {why}") from error
+            raise DataError(
+                f"{name}: the folder cannot be loaded as a data set (split {split!r}): {why}"
+            ) from error
         if unreachable is not None:
-            why += f" (the hub cannot be reached: {unreachable}; what is not in the cache is not there)"
+            why += (
+                f" (the hub cannot be reached: {unreachable}; what is not in the cache is not "
+                "there)"
+            )
         raise DataError(
             f"{name}: cannot be loaded from the Hugging Face hub (split {split!r}): {why}; "
             f"a local file needs one of the endings {', '.join(file_kinds)}"

@@ -1,6 +1,7 @@
 """Rows with a prompt and criteria, optionally an answer to it and gold verdicts on that answer.
 
-Reads the rows of HealthBench and of Rubrics as Rewards as they are, and one's own (`judgegym.judges.checklists`).
+Reads the rows of HealthBench and of Rubrics as Rewards as they are, and one's own
+(`judgegym.judges.checklists`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, SYSTEM, PromptTask, read_prompt, warn_unused_columns
+from judgegym.data.answers import (
+    CONVERSATIONS,
+    PROMPTS,
+    SYSTEM,
+    PromptTask,
+    read_prompt,
+    warn_unused_columns,
+)
 from judgegym.data.rows import Row, by_uid, named_row
 from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
@@ -25,7 +33,8 @@ class ChecklistTask:
     """A row, or (where the policy is the judge) some of its criteria.
 
     Attributes:
-        uid: the row's id, or `row-<number>`; where the policy is the judge, followed by `:<number of the part>`.
+        uid: the row's id, or `row-<number>`; where the policy is the judge, followed by `:<number
+            of the part>`.
         question: the prompt as one text.
         prompt: the prompt as a conversation.
         criteria: what an answer is judged by.
@@ -33,7 +42,8 @@ class ChecklistTask:
         context: the text that an answer should use.
         reference: an answer that deserves the highest score.
         category: the category for metrics by category.
-        tags: the row's own tags (HealthBench's `example_tags`), each of which takes the row's score.
+        tags: the row's own tags (HealthBench's `example_tags`), each of which takes the row's
+            score.
         golds: the gold verdicts on the row's own answer, by the names of criteria.
         left_out: the names of criteria that training leaves out.
         is_judged: the policy judges the answer.
@@ -65,16 +75,22 @@ def read_checklists(
         formula: how they make a score.
 
     Raises:
-        DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a score, or a gold
-            verdict that is neither yes nor no; or it has the id of another row.
+        DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a
+            score, or a gold verdict that is neither yes nor no; or it has the id of another row.
     """
-    read = (*SYSTEM, *USUAL_COLUMNS["reference"], *(USUAL_COLUMNS["criteria"] if column is None else (column,)))
+    read = (
+        *SYSTEM,
+        *USUAL_COLUMNS["reference"],
+        *(USUAL_COLUMNS["criteria"] if column is None else (column,)),
+    )
     warn_unused_columns(rows, ((*PROMPTS, *CONVERSATIONS), USUAL_COLUMNS["context"]), read)
 
     def build(uid: str, row: Row) -> ChecklistTask:
         task = _task(uid, row, default, column)
         if not has_score(task.criteria, formula):
-            raise row.error(f"no criterion has positive points, so that formula={formula} gives no score")
+            raise row.error(
+                f"no criterion has positive points, so that formula={formula} gives no score"
+            )
         return task
 
     return TaskList.of(by_uid(rows, numbered=True), build)
@@ -91,9 +107,16 @@ def read_gold_checklists(
 
     def build(uid: str, row: Row) -> list[ChecklistTask]:
         task = _task(uid, row, default, column)
-        known = [criterion for criterion in task.criteria if criterion.name in task.golds and task.answer is not None]
+        known = [
+            criterion
+            for criterion in task.criteria
+            if criterion.name in task.golds and task.answer is not None
+        ]
         parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
-        return [replace(task, uid=f"{uid}:{n}", criteria=part, is_judged=True) for n, part in enumerate(parts, start=1)]
+        return [
+            replace(task, uid=f"{uid}:{n}", criteria=part, is_judged=True)
+            for n, part in enumerate(parts, start=1)
+        ]
 
     return TaskList.of_several(by_uid(rows, numbered=True), build)
 
@@ -120,7 +143,9 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
     names, verdicts = [criterion.name for criterion in criteria], row.values.get("verdicts")
     unknown = verdicts.keys() - {*names} if isinstance(verdicts, Mapping) else ()
     if unknown:
-        raise row.error(f"verdicts: expected the names of its criteria, found {min(unknown)!r}", "verdicts")
+        raise row.error(
+            f"verdicts: expected the names of its criteria, found {min(unknown)!r}", "verdicts"
+        )
     tags = row.values.get("example_tags")
     return ChecklistTask(
         uid=uid,
@@ -136,13 +161,16 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
     )
 
 
-def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> tuple[Criterion, ...]:
+def _criteria(
+    row: Row, default: tuple[Criterion, ...], column: str | None
+) -> tuple[Criterion, ...]:
     found = usual_column(row.values, "criteria") if column is None else column
     if found is None or row.value(found) in (None, ""):
         if default and (column is None or column in row.values):
             return default
         raise row.lacks(
-            f"criteria in {column or ' or '.join(USUAL_COLUMNS['criteria'])}; or name their column: "
+            f"criteria in {column or ' or '.join(USUAL_COLUMNS['criteria'])}; or name their "
+            "column: "
             "--env.criteria_column (env.criteria is for rows without any)",
             column,
         )

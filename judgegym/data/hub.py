@@ -1,6 +1,7 @@
 """The Hugging Face hub: found out once whether it can be reached, before a library tries for minutes.
 
-Guarantee: without the hub its libraries take what is in their caches at once, and what is not there is one error.
+Guarantee: without the hub its libraries take what is in their caches at once, and what is not there
+    is one error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _PLACES = ("huggingface_hub.constants", "datasets.config")
 def why_out_of_reach() -> str | None:
     """Why the hub cannot be reached, or `None`; then its libraries are told not to try.
 
-    To be called before one of them loads something. A library that is imported already is told, too.
+    To be called before one of them loads something. A library that is imported already is told,
+    too.
     """
     if os.environ.get(_SWITCH, "").lower() not in _OFF:
         return f"{_SWITCH} is set"
@@ -37,7 +39,9 @@ def why_out_of_reach() -> str | None:
 def _unreachable(url: str) -> str | None:
     """Why nothing answers at a URL, or `None`; any HTTP answer will do."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_PATIENCE_S):
+        with urllib.request.urlopen(
+            urllib.request.Request(url, method="HEAD"), timeout=_PATIENCE_S
+        ):
             return None
     except urllib.error.HTTPError:
         return None

@@ -1,8 +1,8 @@
 """JSON lines, and lists of objects in JSON, whose objects are read from the open file when they are asked for.
 
-Guarantees: all objects were valid when the file was opened. Memory holds 20 bytes for each, whatever its length. A file
-that is replaced is read to the end in its earlier version; one that is rewritten or cut off is an error that names it
-at the first object that is no longer what it was.
+Guarantees: all objects were valid when the file was opened. Memory holds 20 bytes for each,
+whatever its length. A file that is replaced is read to the end in its earlier version; one that is
+rewritten or cut off is an error that names it at the first object that is no longer what it was.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
             return DataError(f"{self._name}: not JSON: {error}")
         for number, value in enumerate(values if isinstance(values, list) else [], start=1):
             if not isinstance(value, Mapping):
-                return DataError(f"{self._name}, row {number}: expected an object, found {type(value).__name__}")
+                return DataError(
+                    f"{self._name}, row {number}: expected an object, found {type(value).__name__}"
+                )
         return DataError(f"{self._name}: expected a list of objects in UTF-8")
 
     def __len__(self) -> int:
@@ -151,7 +153,8 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         """The same objects with other texts, such as without some of their keys.
 
         Args:
-            edit: makes the text of each object, as the file has it, the text of an object that is read instead.
+            edit: makes the text of each object, as the file has it, the text of an object that is
+                read instead.
         """
         found = copy.copy(self)
         found._edit, found._whole = edit, self  # which keeps the file open
@@ -166,7 +169,8 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
         text = os.pread(self._file, self._lengths[index], self._offsets[index])
         if len(text) != self._lengths[index] or crc32(text) != self._checksums[index]:
             raise DataError(
-                f"{self._name}: the file has changed since it was opened, and a row of it is no longer there; "
+                f"{self._name}: the file has changed since it was opened, and a row of it is no "
+                "longer there; "
                 "run again with a file that nobody writes to"
             )
         return text if self._edit is None else self._edit(text)
@@ -217,13 +221,16 @@ def objects_of_list(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]
     """The text of each object of a JSON list, and its offset in the file; the objects themselves are not checked.
 
     Args:
-        read: returns at most so many of the next bytes of the file, and none at its end. All are read.
+        read: returns at most so many of the next bytes of the file, and none at its end. All are
+            read.
 
     Raises:
         ValueError: there is something else than a list, or in it something else than objects.
     """
     data, base = b"", 0  # the bytes from `base` on
-    place = ended = begun = depth = 0  # in `data`: where to go on, the end of the last object, the beginning of this
+    place = ended = begun = depth = (
+        0  # in `data`: where to go on, the end of the last object, the beginning of this
+    )
     is_first = True
     while True:
         token = _TOKEN.search(data, place)

@@ -1,7 +1,8 @@
 """What the name of a data set stands for: a file, a compressed one, several by a pattern, standard input, a folder.
 
-Guarantees: the files of a pattern are read in the order of their names, as one data set, whose rows are named by file
-and number; a digest is that of the bytes as they are, compressed or not, of several files one after the other.
+Guarantees: the files of a pattern are read in the order of their names, as one data set, whose rows
+are named by file and number; a digest is that of the bytes as they are, compressed or not, of
+several files one after the other.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class OpenedData:
 
     Attributes:
         values: the columns of each row.
-        digest: SHA-256 of the bytes of its files; of a data set of the hub or of a folder, of its rows as JSON.
+        digest: SHA-256 of the bytes of its files; of a data set of the hub or of a folder, of its
+            rows as JSON.
         files: where each file begins among the rows, with its name; none without a pattern.
         bad_lines: lines that are no JSON objects, if these are left out.
     """
@@ -63,8 +65,8 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
     """Open a data set.
 
     Args:
-        source: a file, a pattern such as `data/*.jsonl`, `-` for JSON on standard input, a folder that
-            `datasets.save_to_disk` has written, or a data set's name on the hub.
+        source: a file, a pattern such as `data/*.jsonl`, `-` for JSON on standard input, a folder
+            that `datasets.save_to_disk` has written, or a data set's name on the hub.
         split: the split of the last two.
         skips: leave lines out that are no JSON objects.
 
@@ -77,7 +79,10 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
         return _open_pattern(source, skips)
     path = Path(source).expanduser()
     if kind_of(source) is None and path.is_file():
-        raise DataError(f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}, or these with .gz")
+        raise DataError(
+            f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}, or these "
+            "with .gz"
+        )
     if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
         return OpenedData(*read_saved(path, split))
     if kind_of(source) is not None:
@@ -110,15 +115,21 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
     kinds = {kind_of(name) for name in names}
     if not names or None in kinds or len(kinds) > 1:
         some = ", ".join(names[:3]) or "none"
-        raise DataError(f"{pattern}: expected files of one of the kinds {', '.join(FILE_KINDS)}, found {some}")
+        raise DataError(
+            f"{pattern}: expected files of one of the kinds {', '.join(FILE_KINDS)}, found {some}"
+        )
     opened = [_open_file(Path(name), name, skips) for name in names]
     starts = accumulate((len(each.values) for each in opened), initial=0)
     bad_lines = [line for each in opened for line in each.bad_lines]
     values = _joined(pattern, [each.values for each in opened if len(each.values)])
-    return OpenedData(values, digest_of_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines)
+    return OpenedData(
+        values, digest_of_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines
+    )
 
 
-def _joined(pattern: str, parts: Sequence[Sequence[Mapping[str, JSON]]]) -> Sequence[Mapping[str, JSON]]:
+def _joined(
+    pattern: str, parts: Sequence[Sequence[Mapping[str, JSON]]]
+) -> Sequence[Mapping[str, JSON]]:
     tables = [part for part in parts if isinstance(part, ArrowRows)]
     if tables:
         return joined_tables(pattern, tables)
@@ -160,7 +171,10 @@ def standard_input() -> Path:
         DataError: a terminal is there, which nobody types a data set into.
     """
     if sys.stdin is None or sys.stdin.isatty():
-        raise DataError("-: expected rows in JSON on standard input, such as zcat rows.jsonl.gz | judgegym score - …")
+        raise DataError(
+            "-: expected rows in JSON on standard input, such as zcat rows.jsonl.gz | judgegym "
+            "score - …"
+        )
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "input.jsonl"

@@ -4,12 +4,13 @@ Every order depends on the seed and the row's id only, and not on the order of t
 
 Preference data of any known schema: for each prompt, correct and wrong answers.
 
-A row without a preference, or with a part that no judge is shown, is left out and counted; a row of no known schema is
-an error.
+A row without a preference, or with a part that no judge is shown, is left out and counted; a row of
+no known schema is an error.
 
 The schemas of preference data, recognised by the values in a row and not by a dataset's name.
 
-Each schema has a reader that returns a draft, the reason why the row has no preference, or `None` for another schema.
+Each schema has a reader that returns a draft, the reason why the row has no preference, or `None`
+for another schema.
 """
 
 from __future__ import annotations
@@ -35,15 +36,22 @@ from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
 Reason = Literal[
-    "equal scores", "no preference", "no shared prompt", "empty text", "identical texts", "a part that is no text"
+    "equal scores",
+    "no preference",
+    "no shared prompt",
+    "empty text",
+    "identical texts",
+    "a part that is no text",
 ]
 """Why a row is left out."""
 
 _Values: TypeAlias = Mapping[str, JSON]
 _Turns: TypeAlias = tuple[Turn, ...]
 _EXPECTED = (
-    "a preference: chosen and rejected (texts, lists of texts or messages) with a prompt, alone or at the beginning of "
-    "both; or context, response1, response2 and overall_preference from -3 to 3; or prompt and answers with answer and "
+    "a preference: chosen and rejected (texts, lists of texts or messages) with a prompt, alone or "
+    "at the beginning of "
+    "both; or context, response1, response2 and overall_preference from -3 to 3; or prompt and "
+    "answers with answer and "
     "rank; or question, response_A, response_B and label"
 )
 
@@ -55,9 +63,10 @@ class Preference:
     Attributes:
         prompt: the prompt; a conversation of several turns is one text that names the roles.
         correct: at least one correct answer; none is empty.
-        wrong: at least one wrong answer; none is empty or, without surrounding white space, equal to a correct one.
-        uid: unique among the rows of the dataset and independent of their order: the row's own id (with a digest of its
-            content if several rows have the same id), or `row-<digest>`.
+        wrong: at least one wrong answer; none is empty or, without surrounding white space, equal
+            to a correct one.
+        uid: unique among the rows of the dataset and independent of their order: the row's own id
+            (with a digest of its content if several rows have the same id), or `row-<digest>`.
         category: the category for metrics by category.
     """
 
@@ -91,7 +100,11 @@ def _ranked(values: _Values) -> Preference | Reason | None:
     prompt, answers = turns_of_prompt(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
-    entries = [(each.get("answer"), _number(each.get("rank"))) for each in answers if isinstance(each, Mapping)]
+    entries = [
+        (each.get("answer"), _number(each.get("rank")))
+        for each in answers
+        if isinstance(each, Mapping)
+    ]
     ranked = [(rank, text) for text, rank in entries if isinstance(text, str) and rank is not None]
     if len(ranked) < len(answers):
         return None
@@ -106,10 +119,15 @@ def _ranked(values: _Values) -> Preference | Reason | None:
 def _graded(values: _Values) -> Preference | Reason | None:
     """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
     grade = _number(values.get("overall_preference"))
-    if grade is None or abs(grade) > 3:  # another scale, perhaps in the other direction: it might swap the labels
+    if (
+        grade is None or abs(grade) > 3
+    ):  # another scale, perhaps in the other direction: it might swap the labels
         return None
     return _of_two(
-        values.get("context", values.get("prompt")), values.get("response1"), values.get("response2"), -grade
+        values.get("context", values.get("prompt")),
+        values.get("response1"),
+        values.get("response2"),
+        -grade,
     )
 
 
@@ -119,10 +137,14 @@ def _labelled(values: _Values) -> Preference | Reason | None:
     if not isinstance(label, str):
         return None
     preference = {"A>B": 1, "B>A": -1}.get(label.strip(), 0)
-    return _of_two(values.get("question"), values.get("response_A"), values.get("response_B"), preference)
+    return _of_two(
+        values.get("question"), values.get("response_A"), values.get("response_B"), preference
+    )
 
 
-def _of_two(asked: JSON, first: JSON, second: JSON, preference: float) -> Preference | Reason | None:
+def _of_two(
+    asked: JSON, first: JSON, second: JSON, preference: float
+) -> Preference | Reason | None:
     """The draft of two responses, of which the first is the better one if the preference is positive."""
     prompt = turns_of_prompt(asked)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
@@ -135,12 +157,20 @@ def _pair(values: _Values) -> Preference | Reason | None:
     """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
     draft = pair_of(values)
     scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
-    return "equal scores" if draft is not None and scores[0] is not None and scores[0] == scores[1] else draft
+    return (
+        "equal scores"
+        if draft is not None and scores[0] is not None and scores[0] == scores[1]
+        else draft
+    )
 
 
 def pair_of(values: _Values) -> Preference | Reason | None:
     """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
-    correct, wrong, turns = _texts(values.get("chosen")), _texts(values.get("rejected")), turns_of_pair(values)
+    correct, wrong, turns = (
+        _texts(values.get("chosen")),
+        _texts(values.get("rejected")),
+        turns_of_pair(values),
+    )
     if () in (correct, wrong):
         return "empty text"
     if turns is None:
@@ -157,8 +187,8 @@ def pair_of(values: _Values) -> Preference | Reason | None:
 def turns_of_pair(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     """The turns of the prompt of `chosen` and `rejected`, and those of either answer; `None` if there are none.
 
-    The common beginning of two conversations is the prompt, after the explicit prompt unless they repeat that. Of
-    answers that are texts, or lists of them, there are no turns.
+    The common beginning of two conversations is the prompt, after the explicit prompt unless they
+    repeat that. Of answers that are texts, or lists of them, there are no turns.
     """
     explicit, chosen, rejected = (values.get(name) for name in ("prompt", "chosen", "rejected"))
     prompt = turns_of_prompt(explicit)
@@ -170,9 +200,14 @@ def turns_of_pair(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     # The last turn is an answer even if it is the same in both.
     pairs = list(zip(better[:-1], worse[:-1], strict=False))
     begins = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-    # If the prompt is a text, conversations that begin with a question or a system message contain it in other form.
+    # If the prompt is a text, conversations that begin with a question or a system message contain
+    # it in other form.
     before = prompt or ()
-    repeated = better[0].role != "assistant" if isinstance(explicit, str) else better[: len(before)] == before
+    repeated = (
+        better[0].role != "assistant"
+        if isinstance(explicit, str)
+        else better[: len(before)] == before
+    )
     return (() if repeated else before) + better[:begins], better[begins:], worse[begins:]
 
 
@@ -219,7 +254,8 @@ class Preferences:
     """The preferences of a dataset.
 
     Attributes:
-        rows: the usable rows, at least one, in the order of the dataset; each is read when it is asked for.
+        rows: the usable rows, at least one, in the order of the dataset; each is read when it is
+            asked for.
         dropped: the number of rows left out, by reason.
     """
 
@@ -231,13 +267,15 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     """The preferences of a dataset's rows; the rows may have different schemas.
 
     Args:
-        rows: the rows of one dataset. Known schemas are TRL's (texts, messages, implicit prompt), UltraFeedback,
-            Skywork, HelpSteer3, Nectar, JudgeBench, RewardBench 1 and 2, and RM-Bench.
-        all_rows: also keep rows with empty or equal answers, because all rows of a benchmark are in its denominator.
+        rows: the rows of one dataset. Known schemas are TRL's (texts, messages, implicit prompt),
+            UltraFeedback, Skywork, HelpSteer3, Nectar, JudgeBench, RewardBench 1 and 2, and
+            RM-Bench.
+        all_rows: also keep rows with empty or equal answers, because all rows of a benchmark are in
+            its denominator.
 
     Raises:
-        DataError: a row has no known schema (the message names file, row and columns), or no row is usable (it says how
-            many were left out, and why).
+        DataError: a row has no known schema (the message names file, row and columns), or no row is
+            usable (it says how many were left out, and why).
     """
     warn_unused_columns(rows, (_PROMPT,), CONVERSATIONS)
     dropped: Counter[str] = Counter()
@@ -255,14 +293,18 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     if not places:
         reasons = ", ".join(f"{count} for {reason}" for reason, count in dropped.items())
         raise DataError(
-            f"{rows[0].source}: none of the {len(rows)} rows can be used; left out: {reasons}" if rows else "no rows"
+            f"{rows[0].source}: none of the {len(rows)} rows can be used; left out: {reasons}"
+            if rows
+            else "no rows"
         )
     uids = _uids(own, digests)
 
     def build(index: int) -> Preference:
         row = rows[places[index]]
         draft = _draft(row, all_rows=all_rows)
-        assert isinstance(draft, Preference)  # the same row as before, or reading it would have raised
+        assert isinstance(
+            draft, Preference
+        )  # the same row as before, or reading it would have raised
         return replace(draft, uid=uids[index], category=_category(row))
 
     return Preferences(TaskList(uids, build, categories - {""}), dict(dropped))
@@ -334,7 +376,8 @@ class PairTask:
         question: the user's prompt.
         category: the row's subset.
         mode: one choice between letters, or a rating for each answer.
-        answers: the answers shown: in `choice` in the order of their letters, in `ties` with the correct ones first.
+        answers: the answers shown: in `choice` in the order of their letters, in `ties` with the
+            correct ones first.
         correct: the indices of the correct answers in `answers`.
         truncated: answers were left out (`max_ties_responses`).
     """
@@ -372,14 +415,17 @@ def is_ties(row: Preference) -> bool:
     return (row.category or "").casefold() == _TIES or row.uid.startswith(_TIES_IDS)
 
 
-def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle: Shuffle) -> PairTask:
+def choice_task(
+    row: Preference, *, num_choices: int | None, seed: int, shuffle: Shuffle
+) -> PairTask:
     """A choice between one correct answer and wrong ones.
 
     Args:
         row: a row with at least one correct and one wrong answer.
         num_choices: the most answers shown; `None` for all that the row has.
         seed: the seed for the choice of the answers and for their order.
-        shuffle: a full permutation, or as in RewardBench-2's code: the correct answer is swapped with a random one.
+        shuffle: a full permutation, or as in RewardBench-2's code: the correct answer is swapped
+            with a random one.
     """
     rng = generator(seed, row.uid, "order")
     right = row.correct[0] if len(row.correct) == 1 else rng.choice(row.correct)
@@ -395,7 +441,9 @@ def choice_task(row: Preference, *, num_choices: int | None, seed: int, shuffle:
         places[0], places[slot] = places[slot], places[0]
     shown = [right, *wrong]
     answers = tuple(shown[place] for place in places)
-    return PairTask(row.uid, row.prompt, row.category, "choice", answers, correct=(places.index(0),))
+    return PairTask(
+        row.uid, row.prompt, row.category, "choice", answers, correct=(places.index(0),)
+    )
 
 
 def ties_task(row: Preference, *, most: int) -> PairTask:
@@ -404,14 +452,20 @@ def ties_task(row: Preference, *, most: int) -> PairTask:
     wrong = row.wrong[: max(1, most - len(correct))]
     answers, places = (*correct, *wrong), tuple(range(len(correct)))
     is_cut = len(answers) < len(row.correct) + len(row.wrong)
-    return PairTask(row.uid, row.prompt, row.category, "ties", answers, correct=places, truncated=is_cut)
+    return PairTask(
+        row.uid, row.prompt, row.category, "ties", answers, correct=places, truncated=is_cut
+    )
 
 
 def with_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
     """All tasks, and after them their reversed twins."""
     uids = [*tasks.uids, *(f"{uid}{SWAPPED}" for uid in tasks.uids)]
     count = len(tasks)
-    return TaskList(uids, lambda index: tasks[index] if index < count else tasks[index - count].swapped(), tasks.named)
+    return TaskList(
+        uids,
+        lambda index: tasks[index] if index < count else tasks[index - count].swapped(),
+        tasks.named,
+    )
 
 
 def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> None:
@@ -420,10 +474,15 @@ def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> 
     Raises:
         DataError: a row has fewer.
     """
-    short = [(row.uid, 1 + len(row.wrong)) for row in rows if not is_ties(row) and 1 + len(row.wrong) < num_choices]
+    short = [
+        (row.uid, 1 + len(row.wrong))
+        for row in rows
+        if not is_ties(row) and 1 + len(row.wrong) < num_choices
+    ]
     if short:
         uid, count = short[0]
         raise DataError(
-            f"{source}: {len(short)} of {len(rows)} rows have fewer than {num_choices} answers, such as {uid!r} "
+            f"{source}: {len(short)} of {len(rows)} rows have fewer than {num_choices} answers, "
+            f"such as {uid!r} "
             f"with {count}; set --env.num_choices to what they have, or to auto"
         )

@@ -1,6 +1,7 @@
 """The rows of a dataset. A row that cannot be read is an error that names its place; no value is made up.
 
-Guarantee: memory holds the places of rows and, where they are looked up, their ids; a row is read when it is asked for.
+Guarantee: memory holds the places of rows and, where they are looked up, their ids; a row is read
+    when it is asked for.
 
 Which datasets were read, so that a result can say what it was measured on.
 """
@@ -39,7 +40,17 @@ _LISTS = frozenset(
 _TEXTS = frozenset(
     (
         *("response", "completion", "generation", "model_answer", "output", "answer", "solution"),
-        *("prompt", "question", "instruction", "query", "input", "problem", "reference", "baseline", "rubric"),
+        *(
+            "prompt",
+            "question",
+            "instruction",
+            "query",
+            "input",
+            "problem",
+            "reference",
+            "baseline",
+            "rubric",
+        ),
     )
 )
 """Columns that hold a text, which may look like a list: one that a model was asked for."""
@@ -106,7 +117,10 @@ class Row:
     @property
     def place(self) -> str:
         """File and row, for messages."""
-        return f"{self.source}, row {self.number if self.number_in_file is None else self.number_in_file}"
+        return (
+            f"{self.source}, row "
+            f"{self.number if self.number_in_file is None else self.number_in_file}"
+        )
 
     def uid(self) -> str:
         """The row's id.
@@ -126,7 +140,9 @@ class Row:
     def own_id(self) -> str | None:
         """The row's id, or `None`."""
         ids = (self.values.get(column) for column in _UID_COLUMNS)
-        return next((str(value) for value in ids if isinstance(value, str | int) and str(value)), None)
+        return next(
+            (str(value) for value in ids if isinstance(value, str | int) and str(value)), None
+        )
 
     def text(self, *columns: str) -> str:
         """The text of the first of `columns` that has one.
@@ -171,21 +187,29 @@ class Row:
     def _cell(self, column: str, cell: JSON) -> JSON:
         """The value of a cell: a list of texts or objects, messages, or the text itself."""
         text = cell.strip() if isinstance(cell, str) else ""
-        if not (text.startswith("[") and text.endswith("]")) and not (text.startswith("{") and text.endswith("}")):
+        if not (text.startswith("[") and text.endswith("]")) and not (
+            text.startswith("{") and text.endswith("}")
+        ):
             return cell
         try:
             value = wire.loads(text)
         except ValueError:
             if column in _LISTS and _PYTHON_LIST.match(text):
                 raise self.lacks(
-                    f'a list in JSON in {column}, such as ["a", "b"], not {text[:_SHOWN]} (write it with json.dumps)',
+                    f'a list in JSON in {column}, such as ["a", "b"], not {text[:_SHOWN]} (write '
+                    "it with json.dumps)",
                     column,
                 ) from None
             return cell
         entries = value if isinstance(value, list) else [value]
-        if all(isinstance(entry, Mapping) and _OBJECTS & entry.keys() for entry in entries) and entries:
+        if (
+            all(isinstance(entry, Mapping) and _OBJECTS & entry.keys() for entry in entries)
+            and entries
+        ):
             return value
-        is_list = column in _LISTS or (column not in _TEXTS and all(isinstance(entry, str) for entry in entries))
+        is_list = column in _LISTS or (
+            column not in _TEXTS and all(isinstance(entry, str) for entry in entries)
+        )
         return value if isinstance(value, list) and is_list else cell
 
     def value(self, path: str) -> JSON:
@@ -198,7 +222,9 @@ class Row:
 
     def lacks(self, what: str, column: str | None = None) -> RowError:
         """The error for something that the row should have but has not."""
-        return self.error(f"expected {what}; columns found: {', '.join(self.values) or 'none'}", column)
+        return self.error(
+            f"expected {what}; columns found: {', '.join(self.values) or 'none'}", column
+        )
 
 
 def read_text_cell(value: JSON) -> JSON:
@@ -206,13 +232,18 @@ def read_text_cell(value: JSON) -> JSON:
     if not isinstance(value, str):
         return value
     found = wire.as_json(value.encode("utf-8", "replace"))
-    return found if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool) else value
+    return (
+        found
+        if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool)
+        else value
+    )
 
 
 def value_at(values: Mapping[str, JSON], path: str) -> JSON:
     """The value of a column, or within one: `meta.source`, `turns.0.text`; `None` without it.
 
-    A name after a list is that of a field of each of its objects: `completions.response` is a list of responses.
+    A name after a list is that of a field of each of its objects: `completions.response` is a list
+        of responses.
     """
     if path in values or "." not in path:
         return values.get(path)
@@ -239,7 +270,8 @@ def named_row(row: Row, *, shows_images: bool = False) -> Iterator[None]:
 
     Args:
         row: the row.
-        shows_images: the caller shows its judge the images of the row, which may be files beside the row's.
+        shows_images: the caller shows its judge the images of the row, which may be files beside
+            the row's.
 
     Raises:
         DataError: a message has a part that no judge is shown.
@@ -256,8 +288,8 @@ class DataSet(LazySequence[Row]):
 
     Attributes:
         source: the dataset's name.
-        values: the columns of each row. What `load_rows` has read is a `JsonFile` or `ArrowRows`, which also give the
-            rows as they are stored.
+        values: the columns of each row. What `load_rows` has read is a `JsonFile` or `ArrowRows`,
+            which also give the rows as they are stored.
         bad_lines: lines of its files that are no rows, if such lines are left out.
     """
 
@@ -308,20 +340,23 @@ class DataSet(LazySequence[Row]):
 def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
     """The rows of a dataset, in its own order.
 
-    JSON is parsed line by line and not loaded as a table, because a table infers types: text that looks like a date or
-    a number would be converted.
+    JSON is parsed line by line and not loaded as a table, because a table infers types: text that
+    looks like a date or a number would be converted.
 
     Args:
-        source: a JSONL, JSON, CSV, TSV or Parquet file, also compressed (.gz); a pattern of such files; `-` for JSON on
-            standard input; a folder of `datasets.save_to_disk`; or a dataset's name on the Hugging Face hub.
+        source: a JSONL, JSON, CSV, TSV or Parquet file, also compressed (.gz); a pattern of such
+            files; `-` for JSON on standard input; a folder of `datasets.save_to_disk`; or a
+            dataset's name on the Hugging Face hub.
         split: the split of the last two; ignored for a file.
         skips: leave lines out that are no JSON objects, instead of raising an error.
 
     Returns:
-        At least one row; each is read when it is asked for. Lone surrogates in texts are replaced by U+FFFD.
+        At least one row; each is read when it is asked for. Lone surrogates in texts are replaced
+        by U+FFFD.
 
     Raises:
-        DataError: the dataset cannot be loaded or is empty; the message names the file and, if one is wrong, the row.
+        DataError: the dataset cannot be loaded or is empty; the message names the file and, if one
+            is wrong, the row.
     """
     opened = open_data(source, split, skips=skips)
     if not opened.values:
@@ -374,7 +409,9 @@ def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[Row]:
     for place, row in enumerate(rows):
         uid = row.uid_or_number() if numbered else row.uid()
         if uid in places:
-            raise DataError(f"{row.place}: the id {uid!r} is also that of row {rows[places[uid]].number}")
+            raise DataError(
+                f"{row.place}: the id {uid!r} is also that of row {rows[places[uid]].number}"
+            )
         places[uid] = place
     return LazyMapping(places, lambda uid: rows[places[uid]])
 

@@ -21,7 +21,8 @@ from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
-# In Feedback-Collection `instruction` is the judge's whole prompt; the instruction itself is in the `orig_*` columns.
+# In Feedback-Collection `instruction` is the judge's whole prompt; the instruction itself is in the
+# `orig_*` columns.
 _INSTRUCTION = ("orig_instruction", "instruction", "question", "prompt")
 _RESPONSE = ("orig_response", "response")
 _REFERENCE = ("orig_reference_answer", *USUAL_COLUMNS["reference"])
@@ -53,7 +54,9 @@ class RubricTask:
     category: str | None
 
 
-def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str | None = None) -> TaskList[RubricTask]:
+def read_rubric_rows(
+    rows: Sequence[Row], scale: Scale, *, default_rubric: str | None = None
+) -> TaskList[RubricTask]:
     """The tasks of a dataset's rows, in their order.
 
     Args:
@@ -62,10 +65,13 @@ def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str |
         default_rubric: the rubric for rows without one.
 
     Raises:
-        DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of another row.
+        DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of
+            another row.
     """
     warn_unused_columns(rows, (_INSTRUCTION, _REFERENCE), USUAL_COLUMNS["rubric"])
-    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric))
+    return TaskList.of(
+        by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric)
+    )
 
 
 def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> RubricTask:
@@ -82,7 +88,9 @@ def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> Rubri
 
 def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
     """The rubric: a string, an object of `criteria` and `score1_description` …, or the `orig_*` columns."""
-    given = next((row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None)
+    given = next(
+        (row.values[name] for name in USUAL_COLUMNS["rubric"] if row.values.get(name)), None
+    )
     if isinstance(given, str) and given.strip():
         return Rubric(given, scale=scale)
     fields = given if isinstance(given, Mapping) else row.values
@@ -90,7 +98,10 @@ def _rubric(row: Row, scale: Scale, default: str | None) -> Rubric:
     if isinstance(criteria, str):
         return Rubric(criteria, _levels(fields, row, scale), scale)
     if default is None:
-        raise row.lacks("a rubric: text, or an object with criteria (env.default_rubric is for rows without one)")
+        raise row.lacks(
+            "a rubric: text, or an object with criteria (env.default_rubric is for rows without "
+            "one)"
+        )
     return Rubric(default, scale=scale)
 
 
@@ -100,24 +111,36 @@ def _levels(fields: Mapping[str, JSON], row: Row, scale: Scale) -> dict[int, str
         match = _LEVEL.fullmatch(name)
         if match is None or not isinstance(text, str) or not text:
             continue
-        if not match[1].isascii() or len(match[1]) > _LONGEST_LEVEL:  # other scripts have digits, too
-            raise row.lacks(f"descriptions named score1_description, score2_description …, found {name[:80]!r}")
+        if (
+            not match[1].isascii() or len(match[1]) > _LONGEST_LEVEL
+        ):  # other scripts have digits, too
+            raise row.lacks(
+                f"descriptions named score1_description, score2_description …, found {name[:80]!r}"
+            )
         levels[int(match[1])] = text
     beyond = [level for level in levels if level not in scale.levels]
     if beyond:
-        raise row.lacks(f"descriptions of scores from {scale.low} to {scale.high} alone, found one of {beyond[0]}")
+        raise row.lacks(
+            f"descriptions of scores from {scale.low} to {scale.high} alone, found one of "
+            f"{beyond[0]}"
+        )
     return levels
 
 
 def _gold(row: Row, scale: Scale) -> float | None:
-    value = next((row.values[name] for name in _GOLD if row.values.get(name) not in (None, "")), None)
+    value = next(
+        (row.values[name] for name in _GOLD if row.values.get(name) not in (None, "")), None
+    )
     if value is None:
         return None
     several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     scores = [_number(item) for item in several]
     numbers = [score for score in scores if score is not None and scale.includes(score)]
     if not numbers or len(numbers) < len(scores):
-        raise row.lacks(f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not {value!r}")
+        raise row.lacks(
+            f"a gold score from {scale.low} to {scale.high} (env.scale_min, env.scale_max), not "
+            f"{value!r}"
+        )
     return sum(numbers) / len(numbers)
 
 
@@ -143,14 +166,16 @@ class AspectTask:
 
     Attributes:
         uid: the row's id, or `row-<number>`; with `role=judge`, followed by `:<aspect>`.
-        question: the text that identifies the row in reports: its question, or the answer if it has none.
+        question: the text that identifies the row in reports: its question, or the answer if it has
+            none.
         asked: the question that the answer answers; `None` for an answer without a question.
         answer: the row's own answer, if it has one.
         context: the context that the answer should use, its parts joined with newlines.
         reference: the text that the answer is compared with.
         category: the category for metrics by category; with `role=judge`, the aspect's name.
         aspect: with `role=judge`, the aspect of this task.
-        golds: the gold verdicts on the row's own answer, by aspect; with `role=judge`, only that on `aspect`.
+        golds: the gold verdicts on the row's own answer, by aspect; with `role=judge`, only that on
+            `aspect`.
     """
 
     uid: str
@@ -168,19 +193,23 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
     """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
 
     Raises:
-        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
+        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another
+            row.
     """
     warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
     return TaskList.of(
         by_uid(rows, numbered=True),
-        lambda uid, row: _aspect_task(uid, row, read_golds(row, [aspect.name for aspect in aspects])),
+        lambda uid, row: _aspect_task(
+            uid, row, read_golds(row, [aspect.name for aspect in aspects])
+        ),
     )
 
 
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
     """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
 
-    Rows without an answer or without a verdict on these aspects have no task; a warning counts them.
+    Rows without an answer or without a verdict on these aspects have no task; a warning counts
+    them.
 
     Raises:
         DataError: a verdict is neither yes nor no, or a row has the id of another row.
@@ -209,10 +238,14 @@ def _tasks_of_verdicts(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[As
     ]
 
 
-def _aspect_task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None = None) -> AspectTask:
+def _aspect_task(
+    uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None = None
+) -> AspectTask:
     asked, answer = row.optional_text(*_QUESTION), row.optional_text(*_ANSWER)
     if asked is None and answer is None:
-        raise row.lacks(f"a question in {', '.join(_QUESTION)} or an answer in {', '.join(_ANSWER)}")
+        raise row.lacks(
+            f"a question in {', '.join(_QUESTION)} or an answer in {', '.join(_ANSWER)}"
+        )
     return AspectTask(
         uid=uid,
         question=asked if asked is not None else answer or "",
@@ -248,7 +281,10 @@ def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dic
         DataError: there is something else, or a verdict that is neither yes nor no.
     """
     verdicts: JSON = row.values.get("verdicts")
-    what = f"verdicts as an object of names and 1 or 0{', or a list in their order' if in_order else ''}"
+    what = (
+        "verdicts as an object of names and 1 or "
+        f"0{', or a list in their order' if in_order else ''}"
+    )
     if verdicts == "":
         verdicts = None
     if isinstance(verdicts, str):  # a column of a CSV file

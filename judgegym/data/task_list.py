@@ -1,8 +1,8 @@
 """The tasks of a dataset, built when they are asked for, and the orders and choices of them.
 
-Guarantees: each task is built once before the list is there, so that a row that cannot be read is an error before the
-first call; after that memory holds the tasks' uids and the places of their rows, and no text of them. A plain list of
-tasks serves in the same places.
+Guarantees: each task is built once before the list is there, so that a row that cannot be read is
+an error before the first call; after that memory holds the tasks' uids and the places of their
+rows, and no text of them. A plain list of tasks serves in the same places.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
 
     Attributes:
         uids: their uids.
-        named: the categories and clusters of all tasks of the data set, also of those that a choice leaves out.
+        named: the categories and clusters of all tasks of the data set, also of those that a choice
+            leaves out.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
             uids: their uids, each once.
             build: makes the task at a place from 0; the same one whenever it is called.
             named: their categories and clusters.
-            places: the place of each task, for a choice of the tasks that `build` makes; all of them by default.
+            places: the place of each task, for a choice of the tasks that `build` makes; all of
+                them by default.
         """
         self.uids = uids
         self.named = named
@@ -74,12 +76,15 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         return cls.of_several(rows, lambda uid, row: (build(uid, row),))
 
     @classmethod
-    def of_several(cls, rows: Mapping[str, Row], build: Callable[[str, Row], Sequence[ItemT]]) -> TaskList[ItemT]:
+    def of_several(
+        cls, rows: Mapping[str, Row], build: Callable[[str, Row], Sequence[ItemT]]
+    ) -> TaskList[ItemT]:
         """Make any number of tasks of each row, also none.
 
         Args:
             rows: by uid, as `by_uid` returns them.
-            build: makes the tasks of a uid and its row, with uids of their own; the same ones whenever it is called.
+            build: makes the tasks of a uid and its row, with uids of their own; the same ones
+                whenever it is called.
 
         Raises:
             DataError: `build` could not use a row.
@@ -94,7 +99,9 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
                 owners.append(uid)
                 numbers.append(number)
                 named.update(_names_in(task))
-        return cls(uids, lambda index: build(owners[index], rows[owners[index]])[numbers[index]], named)
+        return cls(
+            uids, lambda index: build(owners[index], rows[owners[index]])[numbers[index]], named
+        )
 
     def __len__(self) -> int:
         """How many tasks there are."""
@@ -142,7 +149,11 @@ def _names_in(task: object) -> list[str]:
 
 def names_of(tasks: Sequence[TaskT]) -> Collection[str]:
     """The categories and clusters of tasks; those of a `TaskList` without building a task."""
-    return tasks.named if isinstance(tasks, TaskList) else {name for task in tasks for name in _names_in(task)}
+    return (
+        tasks.named
+        if isinstance(tasks, TaskList)
+        else {name for task in tasks for name in _names_in(task)}
+    )
 
 
 def uids_of(tasks: Sequence[TaskT]) -> Sequence[str]:
@@ -159,7 +170,9 @@ def positions_of(tasks: Sequence[TaskT]) -> Mapping[str, int]:
 
 def picked(tasks: Sequence[TaskT], indexes: Iterable[int]) -> Sequence[TaskT]:
     """The tasks at `indexes`, in their order; those of a `TaskList` are not built."""
-    return tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
+    return (
+        tasks.pick(indexes) if isinstance(tasks, TaskList) else [tasks[index] for index in indexes]
+    )
 
 
 def select(tasks: Sequence[TaskT], *, limit: int | None, seed: int) -> Sequence[TaskT]:
@@ -177,4 +190,6 @@ def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[Ta
 def _drawn(tasks: Sequence[TaskT], seed: int, purpose: str) -> list[int]:
     """The indexes of all tasks, shuffled for a purpose."""
     uids = uids_of(tasks)
-    return sorted(range(len(uids)), key=lambda index: (derive(seed, uids[index], purpose), uids[index]))
+    return sorted(
+        range(len(uids)), key=lambda index: (derive(seed, uids[index], purpose), uids[index])
+    )

@@ -1,15 +1,18 @@
 """A row's responses: the policy is asked for them, and the judge about those that can be judged.
 
-Guarantees: all responses of a row are asked for at once; one that the policy never gave, one with malformed thinking, a
-refusal or an empty one has no score and its own reason, and costs no call of a judge; the judge sees the others without
-their thinking, together, so that a judge that compares responses can.
+Guarantees: all responses of a row are asked for at once; one that the policy never gave, one with
+malformed thinking, a refusal or an empty one has no score and its own reason, and costs no call of
+a judge; the judge sees the others without their thinking, together, so that a judge that compares
+responses can.
 
 The responses that an earlier run has asked a policy for, judged by another judge.
 
-Guarantee: a response that the policy never gave, and one that broke the format or refused, keeps its status and its
-reason, has no score, and costs no call; the judge sees all others, as the earlier judge did.
+Guarantee: a response that the policy never gave, and one that broke the format or refused, keeps
+its status and its reason, has no score, and costs no call; the judge sees all others, as the
+earlier judge did.
 
-The settings of the policy that is asked for responses: those of the environments, under the same names.
+The settings of the policy that is asked for responses: those of the environments, under the same
+    names.
 """
 
 from __future__ import annotations
@@ -25,7 +28,13 @@ from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import scored_row
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask
-from judgegym.engine.completions import Completion, Conversation, Policy, SampledCompletion, system_text
+from judgegym.engine.completions import (
+    Completion,
+    Conversation,
+    Policy,
+    SampledCompletion,
+    system_text,
+)
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
@@ -65,14 +74,26 @@ class ResponseJudge:
         """
         judge_task, asked = answered(task.judge_task, self.settings), task.to_sample
         given: Sequence[JudgedResponse] = task.earlier or [
-            JudgedResponse(_given(text, written or "", self.settings, turns=len(headed_turns(text)) if trace else 0))
-            for text, trace, written in zip_longest(judge_task.responses, judge_task.traces, _changed(judge_task))
+            JudgedResponse(
+                _given(
+                    text,
+                    written or "",
+                    self.settings,
+                    turns=len(headed_turns(text)) if trace else 0,
+                )
+            )
+            for text, trace, written in zip_longest(
+                judge_task.responses, judge_task.traces, _changed(judge_task)
+            )
         ]
         if asked is not None:
             assert self.policy is not None  # there is one in a run whose tasks are sampled
-            sampled = await self.policy.sample(conversation_of(asked.turns, self.policy.config), asked.count)
+            sampled = await self.policy.sample(
+                conversation_of(asked.turns, self.policy.config), asked.count
+            )
             given = [_of_policy(each) for each in sampled]
-            # What is not judged is an empty response in its place: the judge is not asked about those.
+            # What is not judged is an empty response in its place: the judge is not asked about
+            # those.
             judge_task = judge_task.with_responses([each.text for each in given])
         if all(each.result is not None for each in given):
             return given
@@ -97,7 +118,10 @@ def _changed(task: JudgeTask) -> Sequence[str]:
 
 def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
     """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
-    system = [system_text(config, "thinking_assistant"), *(turn.text for turn in turns if turn.role == "system")]
+    system = [
+        system_text(config, "thinking_assistant"),
+        *(turn.text for turn in turns if turn.role == "system"),
+    ]
     text = "\n\n".join(part for part in system if part)
     rest = [turn.asked() for turn in turns if turn.role != "system"]
     return [Message(role="system", content=text), *rest] if text else rest
@@ -120,20 +144,27 @@ def earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
         DataError: the columns of policy and judge are not of the kind that scoring writes.
     """
     scored = scored_row(row)
-    texts, thoughts, reasons = (_texts(row, name, len(scored.status)) for name in (RESPONSE, THINKING, FINISH_REASON))
+    texts, thoughts, reasons = (
+        _texts(row, name, len(scored.status)) for name in (RESPONSE, THINKING, FINISH_REASON)
+    )
     found = []
     for text, thought, reason, status, said in zip(
         texts, thoughts, reasons, scored.status, scored.explanation, strict=True
     ):
         if (text is None) != (status == POLICY_FAILED):
             raise DataError(
-                f"{row.place}: a response is {'null' if text is None else 'a text'} in {RESPONSE}, and its status is "
+                f"{row.place}: a response is {'null' if text is None else 'a text'} in {RESPONSE}, "
+                "and its status is "
                 f"{status!r} in {STATUS}; only {POLICY_FAILED!r} has null"
             )
         result = failure(said or "", status) if status in (POLICY_FAILED, _INVALID) else None
         is_fault = result is not None and said in get_args(ThinkingFault)
         fault = cast(ThinkingFault, said) if is_fault else None
-        found.append(JudgedResponse(None if text is None else Completion(text, thought or "", fault, reason), result))
+        found.append(
+            JudgedResponse(
+                None if text is None else Completion(text, thought or "", fault, reason), result
+            )
+        )
     return tuple(found)
 
 
@@ -145,7 +176,10 @@ def _texts(row: Row, column: str, count: int) -> Sequence[str | None]:
         or not value
         or not all(each is None or isinstance(each, str) for each in value)
     ):
-        raise row.lacks(f"a list of texts in {column}, one for each of the {count} entries of {STATUS} (--rescore)")
+        raise row.lacks(
+            f"a list of texts in {column}, one for each of the {count} entries of {STATUS} "
+            "(--rescore)"
+        )
     return cast("Sequence[str | None]", value)
 
 
@@ -174,9 +208,13 @@ class SampleSettings(CompletionSettings):
         if self.responses_per_prompt is None:
             return {}
         used = {each.name for each in declared_settings(PolicySettings, verb=USED_BY)}
-        section = {name: value for name, value in without_secrets(self.openai).items() if name in used}
+        section = {
+            name: value for name, value in without_secrets(self.openai).items() if name in used
+        }
         if "api_key_env" not in self.openai.model_fields_set:
-            del section["api_key_env"]  # a key whose variable is named in a file may be sent to any host
+            del section[
+                "api_key_env"
+            ]  # a key whose variable is named in a file may be sent to any host
         return {_SECTION: section}
 
     def policy_matters(self) -> dict[str, JSON]:

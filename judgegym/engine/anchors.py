@@ -1,12 +1,14 @@
 """Anchors: a fixed set of rows that each run's judge judges, to tell whether the judge behind a name has changed.
 
-Beside a file of anchors is its state, FILE.state.jsonl, with a line for each run: the judge's name, its settings, when
-it was, as which models it was served, and the scores. The first line of a judge with these settings and anchors is what
-later runs are compared with; it has three judgments of each anchor, which show the judge's own noise. A later run
-judges each anchor once, and twice more if that looks suspicious; only what all three say can tell a change.
+Beside a file of anchors is its state, FILE.state.jsonl, with a line for each run: the judge's name,
+its settings, when it was, as which models it was served, and the scores. The first line of a judge
+with these settings and anchors is what later runs are compared with; it has three judgments of each
+anchor, which show the judge's own noise. A later run judges each anchor once, and twice more if
+that looks suspicious; only what all three say can tell a change.
 
-Guarantees: anchors are judged by new calls in each run, whatever the judgment cache holds; a run that is resumed pays
-for none of them twice, and has one line; what fails has no score, and is left out.
+Guarantees: anchors are judged by new calls in each run, whatever the judgment cache holds; a run
+that is resumed pays for none of them twice, and has one line; what fails has no score, and is left
+out.
 """
 
 from __future__ import annotations
@@ -35,7 +37,14 @@ from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    TaskError,
+    TaskJudge,
+    judge_responses,
+    results_of,
+)
 from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, definition, scale_of
@@ -126,7 +135,8 @@ class AnchorResult:
         labelled: those with a label.
         first: the first run; `None` if this is the first one.
         now: this run.
-        test: against the first run; `None` if this is the first one, or no anchor has a score in both.
+        test: against the first run; `None` if this is the first one, or no anchor has a score in
+            both.
     """
 
     rows: int
@@ -143,34 +153,65 @@ class AnchorResult:
     @property
     def has_changed(self) -> bool:
         """Whether the judge is another than in the first run."""
-        return self.test is not None and self.judgments == LOOKS * self.rows and self.test.p <= LEVEL
+        return (
+            self.test is not None and self.judgments == LOOKS * self.rows and self.test.p <= LEVEL
+        )
 
     @property
     def words(self) -> str:
         """The result in sentences."""
         judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
-        labels = "" if agreeing is None else f" The judge agrees with {agreeing:,} of {self.labelled:,} labels"
+        labels = (
+            ""
+            if agreeing is None
+            else f" The judge agrees with {agreeing:,} of {self.labelled:,} labels"
+        )
         if first is None:
             labels = f"{labels}." if labels else ""
-            said = f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged {LOOKS} times"
+            said = (
+                f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged "
+                f"{LOOKS} times"
+            )
             return f"{said}, and later runs are compared with them.{labels}"
-        since, labels = f"{first.at:%d %B %Y}".lstrip("0"), f"{labels}, with {first.agreeing:,} then." if labels else ""
+        since, labels = (
+            f"{first.at:%d %B %Y}".lstrip("0"),
+            f"{labels}, with {first.agreeing:,} then." if labels else "",
+        )
         if test is None:
-            return f"Anchors: none of {self.rows:,} has a score both now and in the first run of {since}."
-        flips = f"{test.flipped:,} of {test.rows:,} anchors flipped (expected {test.expected:.2g}, p = {test.p:.2g})"
+            return (
+                f"Anchors: none of {self.rows:,} has a score both now and in the first run of "
+                f"{since}."
+            )
+        flips = (
+            f"{test.flipped:,} of {test.rows:,} anchors flipped (expected {test.expected:.2g}, p = "
+            f"{test.p:.2g})"
+        )
         if not self.has_changed:
             return f"Anchors: no change of {judge} is shown since {since}: {flips}.{labels}"
         then, now = (", ".join(one.served) or "unknown" for one in (first, self.now))
         return (
-            f"The judge behind {judge} has changed since {since}: {flips}. Served as: {then} then, {now} now.{labels}"
+            f"The judge behind {judge} has changed since {since}: {flips}. Served as: {then} then, "
+            f"{now} now.{labels}"
         )
 
     def to_json(self) -> dict[str, JSON]:
         """As `metrics.json` holds it."""
         first, test = self.first, None if self.test is None else asdict(self.test)
-        since, served = (None, None) if first is None else (first.at.isoformat(), list(first.served))
-        numbers = {"rows": self.rows, "judgments": self.judgments, "agreeing": self.now.agreeing, "test": test}
-        return {**numbers, "first_run": since, "served_first": served, "has_changed": self.has_changed}
+        since, served = (
+            (None, None) if first is None else (first.at.isoformat(), list(first.served))
+        )
+        numbers = {
+            "rows": self.rows,
+            "judgments": self.judgments,
+            "agreeing": self.now.agreeing,
+            "test": test,
+        }
+        return {
+            **numbers,
+            "first_run": since,
+            "served_first": served,
+            "has_changed": self.has_changed,
+        }
 
 
 def read_anchors(judge: AnchorJudge) -> list[Anchor]:
@@ -181,25 +222,41 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
         SettingsError: the judge asks no endpoint, which could change.
     """
     if not judge.settings.asks_endpoint:
-        raise SettingsError("--anchors: the judge asks no endpoint, so that it cannot change behind a name")
+        raise SettingsError(
+            "--anchors: the judge asks no endpoint, so that it cannot change behind a name"
+        )
     settings = judge.settings
-    shown = settings.shown_fields if isinstance(settings, AnyJudgeSettings) else definition(judge.kind).fields
+    shown = (
+        settings.shown_fields
+        if isinstance(settings, AnyJudgeSettings)
+        else definition(judge.kind).fields
+    )
     rows = by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
     return [_anchor(uid, row, judge, shown) for uid, row in rows.items()]
 
 
 def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> Anchor:
-    prompt, response, several = (row.values.get(name) for name in ("prompt", "response", "responses"))
+    prompt, response, several = (
+        row.values.get(name) for name in ("prompt", "response", "responses")
+    )
     responses = [response] if isinstance(response, str) else several
     if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
         raise row.lacks("an anchor: texts in prompt and response (or a list in responses)")
     texts = [text for text in responses if isinstance(text, str) and text.strip()]
     label = read_text_cell(row.values.get("label"))
-    if len(texts) < len(responses) or isinstance(label, bool) or not isinstance(label, str | int | float | None):
-        raise row.error("expected responses that are texts, not empty, and a label that is a number or a text")
+    if (
+        len(texts) < len(responses)
+        or isinstance(label, bool)
+        or not isinstance(label, str | int | float | None)
+    ):
+        raise row.error(
+            "expected responses that are texts, not empty, and a label that is a number or a text"
+        )
     scale = scale_of(judge.kind, judge.settings)
     if scale is not None and isinstance(label, int | float) and not scale.includes(label):
-        raise row.error(f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}")
+        raise row.error(
+            f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}"
+        )
     if definition(judge.kind).judges_aspects:
         label = yes_no_label(label) or label
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
@@ -253,7 +310,9 @@ def check_anchors(judge: AnchorJudge) -> None:
     read_state(_state_of(judge.path))
 
 
-async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_texts: bool) -> AnchorResult | None:
+async def judge_anchors(
+    judge: AnchorJudge | None, run: RunDirectory, *, keep_texts: bool
+) -> AnchorResult | None:
     """Judge the anchors of a file for a run, and compare them with the first run; that is added to the state.
 
     Args:
@@ -274,12 +333,21 @@ async def judge_anchors(judge: AnchorJudge | None, run: RunDirectory, *, keep_te
         with closing(CallLedger(run, finished=_OtherRows(), keep_texts=keep_texts)) as ledger:
             ask = partial(_judged, judge.judge, anchors, ledger, LOOKS * len(records))
             looks = await ask(range(1 if first is not None else LOOKS))
-            if first is not None and (test := _compared(first, _scores(looks))) and test.p <= SUSPICIOUS:
-                logger.info("anchors look different from the first run (p = %.2g): they are judged again", test.p)
+            if (
+                first is not None
+                and (test := _compared(first, _scores(looks)))
+                and test.p <= SUSPICIOUS
+            ):
+                logger.info(
+                    "anchors look different from the first run (p = %.2g): they are judged again",
+                    test.p,
+                )
                 more = await ask(range(1, LOOKS))
                 looks = {uid: one + more[uid] for uid, one in looks.items()}
         at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
-        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), _agreeing(judge, anchors, looks))
+        own = AnchorRecord(
+            *key, at, where, tuple(judge.served()), _scores(looks), _agreeing(judge, anchors, looks)
+        )
         line = orjson.dumps(own) + b"\n"
         await asyncio.to_thread(_append, state, line)
         await run.disk.write(run.path / OF_RUN, line)
@@ -294,7 +362,9 @@ def _records(
     judge: AnchorJudge, anchors: Sequence[Anchor], run: Path | None
 ) -> tuple[tuple[str, str, str], list[AnchorRecord], AnchorRecord | None]:
     """The key of this judge with these anchors, what earlier runs have recorded, and this one, if it is resumed."""
-    of_anchors = digest([(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors])
+    of_anchors = digest(
+        [(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors]
+    )
     key = (judge.name, judge.digest, of_anchors)
     of_run = read_state(run / OF_RUN) if run is not None else []
     records = [one for one in read_state(_state_of(judge.path)) if one.key == key]
@@ -316,7 +386,9 @@ def _append(path: Path, line: bytes) -> None:
     try:
         with path.open("ab+") as file:
             file.seek(max(0, path.stat().st_size - 1))
-            file.write(line if file.read() in (b"", b"\n") else b"\n" + line)  # the last line may be torn
+            file.write(
+                line if file.read() in (b"", b"\n") else b"\n" + line
+            )  # the last line may be torn
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -325,12 +397,18 @@ Looks: TypeAlias = "dict[str, tuple[ResponseJudgment, ...]]"
 """The judgments of each anchor, of its first response, by its id."""
 
 
-async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range) -> Looks:
+async def _judged(
+    judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range
+) -> Looks:
     """Judge anchors; each look is new calls beside those of `before` looks of other runs."""
 
     async def look(anchor: Anchor, number: int) -> ResponseJudgment:
-        task, uid = replace(anchor.task, repeat=1 + before + number), f"{_UID}{anchor.uid}/{number + 1}"
-        # Of a run that has ended without its line, or at the same time, the numbers of the looks are the same.
+        task, uid = (
+            replace(anchor.task, repeat=1 + before + number),
+            f"{_UID}{anchor.uid}/{number + 1}",
+        )
+        # Of a run that has ended without its line, or at the same time, the numbers of the looks
+        # are the same.
         with recorded_in(ledger.row(uid)), holding(IS_ASKED_ANEW, True):
             return (await results_of(partial(judge_responses, judge), task, uid))[0]
 
@@ -339,7 +417,9 @@ async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedge
 
 
 def _scores(looks: Looks) -> Scores:
-    return {uid: tuple(judgment.score for judgment in judgments) for uid, judgments in looks.items()}
+    return {
+        uid: tuple(judgment.score for judgment in judgments) for uid, judgments in looks.items()
+    }
 
 
 def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> int | None:
@@ -347,15 +427,25 @@ def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> in
     labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
     scores = [label for label in labels.values() if isinstance(label, float)]
     agrees = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
-    compare = partial(GoldLabel.compare, agrees=agrees, of_aspects=definition(judge.kind).judges_aspects)
-    return sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items()) if labels else None
+    compare = partial(
+        GoldLabel.compare, agrees=agrees, of_aspects=definition(judge.kind).judges_aspects
+    )
+    return (
+        sum(compare(label, looks[uid][0]).agrees is True for uid, label in labels.items())
+        if labels
+        else None
+    )
 
 
 def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
     """The test over the anchors that have a score in each look; `None` without any."""
     pairs = [(_known(first.scores[uid]), _known(scores)) for uid, scores in now.items()]
     pairs = [(before, after) for before, after in pairs if before and after]
-    return drift_test([before for before, _ in pairs], [after for _, after in pairs]) if pairs else None
+    return (
+        drift_test([before for before, _ in pairs], [after for _, after in pairs])
+        if pairs
+        else None
+    )
 
 
 def _known(scores: Sequence[float | None]) -> list[float]:

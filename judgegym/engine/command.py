@@ -1,7 +1,8 @@
 """How a command that judges rows runs: signals, `run.log`, the exit code, and the command that resumes it.
 
-SIGINT and SIGTERM cancel it, with the exit code that a shell expects. `run.log` begins with the version, the command,
-and the settings that differ from their defaults. Where it ends early, it says what is kept and how to go on.
+SIGINT and SIGTERM cancel it, with the exit code that a shell expects. `run.log` begins with the
+version, the command, and the settings that differ from their defaults. Where it ends early, it says
+what is kept and how to go on.
 """
 
 from __future__ import annotations
@@ -74,14 +75,17 @@ async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
 def interruptible(*, is_profiled: bool) -> Iterator[None]:
     """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
 
-    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns. The
-    collector is spared what is loaded then.
+    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C
+    code returns. The collector is spared what is loaded then.
     """
 
     def stop(number: int, _: object) -> None:
         raise StopSignal(number)
 
-    handlers = {number: signal.signal(number, stop if is_profiled else signal.SIG_DFL) for number in _SIGNALS}
+    handlers = {
+        number: signal.signal(number, stop if is_profiled else signal.SIG_DFL)
+        for number in _SIGNALS
+    }
     try:
         yield
     finally:
@@ -101,7 +105,9 @@ def exit_code_of(name: str, command: Callable[[], int]) -> int:
         return 128 + stopped.number
 
 
-def settings_to_run(words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]) -> LoadedT | None:
+def settings_to_run(
+    words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]
+) -> LoadedT | None:
     """The settings of a command; `None` if its words asked for help or for the settings, which are shown instead.
 
     Args:
@@ -121,7 +127,11 @@ def settings_to_run(words: Sequence[str], page: Callable[..., str], read: Callab
 
 
 def run_command(
-    title: str, loaded: LoadedSettings[Any], start: Callable[[], Coroutine[Any, Any, int]], *, debug: bool = False
+    title: str,
+    loaded: LoadedSettings[Any],
+    start: Callable[[], Coroutine[Any, Any, int]],
+    *,
+    debug: bool = False,
 ) -> int:
     """Run a command with its logs and its profile; returns the exit code.
 
@@ -148,7 +158,10 @@ def run_command(
 
 @contextmanager
 def resumable(
-    again: Callable[[Expense | None], str], kept: Callable[[], str], how: str = "resume", budget: Budget | None = None
+    again: Callable[[Expense | None], str],
+    kept: Callable[[], str],
+    how: str = "resume",
+    budget: Budget | None = None,
 ) -> Iterator[None]:
     """Say how to resume, where a signal, a full disk, an endpoint's outage, an alarm or a spent budget ends the run.
 
@@ -176,7 +189,9 @@ def resumable(
         kept_now = f"{kept()}. Nothing that was paid for is lost"
         raise BudgetError(f"{error} ({sent}); {kept_now}. To {how}:\n  {again(spent)}") from error
     except AlarmStop as error:
-        raise AlarmStop(f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}") from error
+        raise AlarmStop(
+            f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again(None)}"
+        ) from error
 
 
 def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
@@ -189,11 +204,17 @@ def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) 
     """
     how = "resumed" if is_resumed else "begun"
     python = f"Python {platform.python_version()}, process {os.getpid()}"
-    first = f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
+    first = (
+        f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
+    )
     return [first, *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in settings)]
 
 
 def _short(value: str) -> str:
     """A value in one line."""
     value = " ".join(value.split())
-    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"
+    return (
+        value
+        if len(value) <= _LONGEST_VALUE
+        else f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"
+    )

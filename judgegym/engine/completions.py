@@ -1,6 +1,7 @@
 """A policy and its completions: system prompts, requests in evaluations, and the format of what comes back.
 
-Evaluations and data sets use `Policy`; training samples rollouts with their tokens (`judgegym.environments.rollouts`).
+Evaluations and data sets use `Policy`; training samples rollouts with their tokens
+(`judgegym.environments.rollouts`).
 
 The chat clients of one command: its judges, and the policy in evaluations.
 """
@@ -55,14 +56,16 @@ class Completion:
 
     Attributes:
         answer: the text to judge: what follows the thinking, or the whole text.
-        written: the whole text, where thinking was taken out of it (`judged_thinking`); otherwise empty.
+        written: the whole text, where thinking was taken out of it (`judged_thinking`); otherwise
+            empty.
         thinking: the thinking, from the text or from a field of its own; empty if there is none.
         thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
         finish_reason: as in `Choice`; `None` for an answer from a file.
         short: the answer is shorter than `min_response_length`, after all retries.
-        follow_up: in a conversation of several turns, the user's message that it answers; empty for the first turn,
-            which answers the task.
-        turns: of an agent's trace, how many turns are written out in the answer; 0 for an answer of one turn.
+        follow_up: in a conversation of several turns, the user's message that it answers; empty for
+            the first turn, which answers the task.
+        turns: of an agent's trace, how many turns are written out in the answer; 0 for an answer of
+            one turn.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
@@ -94,15 +97,19 @@ class Completion:
         if self.finish_reason == CUT_OFF and is_blank(self.answer) and not self.thinking_fault:
             return f"the answer is empty: thinking used up its completion limit; raise {_LIMITS}"
         if self.thinking_fault is None and is_blank(self.answer):
-            return NOTHING_BUT_THINKING if self.written else "the answer is empty: there is nothing to judge"
+            return (
+                NOTHING_BUT_THINKING
+                if self.written
+                else "the answer is empty: there is nothing to judge"
+            )
         return self.thinking_fault
 
     @property
     def unreadable(self) -> str | None:
         """Return why no verdict may be read in it, or `None`.
 
-        The reasons are malformed thinking, a refusal, no text, and a text that was cut off, which may end in a verdict
-        that it only quotes.
+        The reasons are malformed thinking, a refusal, no text, and a text that was cut off, which
+        may end in a verdict that it only quotes.
         """
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
@@ -112,33 +119,47 @@ def turns_of_completions(completions: Sequence[Completion]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     for completion in completions:
         turns += [text_turn("user", completion.follow_up)] if completion.follow_up else []
-        turns.append(Turn("assistant", completion.answer, completion.answer, reasoning=completion.thinking))
+        turns.append(
+            Turn("assistant", completion.answer, completion.answer, reasoning=completion.thinking)
+        )
     return tuple(turns)
 
 
 def continued(conversation: Conversation, completions: Sequence[Completion]) -> list[Message]:
     """Return a conversation with the completions that were given in it and the follow-ups between them.
 
-    Of a completion its answer stands there, without its thinking: what a chat sends of earlier turns. Thinking that the
-    endpoint has left in the text stays there: chat templates know their own, and token ids go on where they ended.
+    Of a completion its answer stands there, without its thinking: what a chat sends of earlier
+    turns. Thinking that the
+    endpoint has left in the text stays there: chat templates know their own, and token ids go on
+        where they ended.
     """
     written = [replace(each, answer=each.written or each.answer) for each in completions]
     said = [(turn.role == "user", turn.text) for turn in turns_of_completions(written)]
-    later = [Message(role="user" if is_users else "assistant", content=text) for is_users, text in said]
+    later = [
+        Message(role="user" if is_users else "assistant", content=text) for is_users, text in said
+    ]
     return [*conversation, *later]
 
 
 def judged_text(completions: Sequence[Completion]) -> str:
     """Return what a judge of texts is shown of a rollout: its only answer, or all turns with their roles."""
-    return completions[0].answer if len(completions) == 1 else transcript(turns_of_completions(completions))
+    return (
+        completions[0].answer
+        if len(completions) == 1
+        else transcript(turns_of_completions(completions))
+    )
 
 
-def system_text(config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]) -> str:
+def system_text(
+    config: CompletionSettings, built_in: Literal["thinking_assistant", "thinking_judge"]
+) -> str:
     """Return the thinking prompt (in thinking mode; custom or built in), followed by the custom system prompt.
 
     Empty if there is neither.
     """
-    parts = [config.custom_thinking_prompt or prompts.load(built_in)] if config.thinking_mode else []
+    parts = (
+        [config.custom_thinking_prompt or prompts.load(built_in)] if config.thinking_mode else []
+    )
     if config.custom_system_prompt:
         parts.append(config.custom_system_prompt)
     return "\n\n".join(parts)
@@ -153,12 +174,17 @@ def system_messages(config: CompletionSettings) -> list[Message]:
 def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
     """Split a choice into thinking and answer.
 
-    The answer of a refusal without content is the refusal's text. Reasoning that the endpoint returns in a field of its
-    own is valid thinking. Without thinking mode, which has a rule of its own, thinking at the text's start is taken out
-    (`ThinkingSettings.shown`).
+    The answer of a refusal without content is the refusal's text. Reasoning that the endpoint
+    returns in a field of its own is valid thinking. Without thinking mode, which has a rule of its
+    own, thinking at the text's start is taken out (`ThinkingSettings.shown`).
     """
     text = choice.text or choice.refusal or ""
-    answer, thought, fault, written = text.strip() if config.thinking_mode else text, choice.reasoning or "", None, ""
+    answer, thought, fault, written = (
+        text.strip() if config.thinking_mode else text,
+        choice.reasoning or "",
+        None,
+        "",
+    )
     if config.thinking_mode and choice.reasoning is None:
         parts = thinking.split(text, opened_by_template=config.thinking_opened_by_template)
         answer, thought, fault = parts.answer, parts.thinking, parts.reason
@@ -201,37 +227,51 @@ class Policy:
     ) -> tuple[Completion, CallRun]:
         """Ask for one completion; ask again, up to `short_answer_retries` times, if its answer is too short.
 
-        Keep a short answer if asking again fails. An answer that was cut off or refused is not asked for again.
+        Keep a short answer if asking again fails. An answer that was cut off or refused is not
+        asked for again.
 
         Args:
             conversation: what the policy is asked.
-            verdict_at: where the verdict stands in the answer of a policy that judges, for the ledger of calls.
+            verdict_at: where the verdict stands in the answer of a policy that judges, for the
+                ledger of calls.
 
         Raises:
             EndpointError: the policy never answered.
         """
-        return await self._long_enough(conversation, await self._ask(conversation, verdict_at), verdict_at)
+        return await self._long_enough(
+            conversation, await self._ask(conversation, verdict_at), verdict_at
+        )
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
         """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
         answers = await self.client.chat_each(conversation, n, **self._request)
-        return await all_results(self._sampled(conversation, answers, number) for number in range(len(answers)))
+        return await all_results(
+            self._sampled(conversation, answers, number) for number in range(len(answers))
+        )
 
     async def _sampled(
-        self, conversation: Conversation, answers: Sequence[ChatResponse | EndpointError], number: int
+        self,
+        conversation: Conversation,
+        answers: Sequence[ChatResponse | EndpointError],
+        number: int,
     ) -> SampledCompletion:
         answer = answers[number]
         if isinstance(answer, EndpointError):
             is_first = not any(earlier is answer for earlier in answers[:number])
             return SampledCompletion(
-                None, answer, CallRun(attempts=answer.attempts, usage=answer.usage) if is_first else None
+                None,
+                answer,
+                CallRun(attempts=answer.attempts, usage=answer.usage) if is_first else None,
             )
         with component(f"response_{number}"):  # each asks the same again
             completion, run = await self._long_enough(conversation, answer)
         return SampledCompletion(completion, None, run if run.attempts or run.cached else None)
 
     async def _long_enough(
-        self, conversation: Conversation, answer: ChatResponse, verdict_at: Callable[[str], Place | None] | None = None
+        self,
+        conversation: Conversation,
+        answer: ChatResponse,
+        verdict_at: Callable[[str], Place | None] | None = None,
     ) -> tuple[Completion, CallRun]:
         """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
         config, runs = self.config, list[CallRun]()
@@ -239,7 +279,11 @@ class Policy:
             runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
             kept = read_completion(answer.choices[0], config)
             # An answer that was cut off or refused would be so again.
-            if not kept.short or len(runs) > config.short_answer_retries or kept.finish_reason in {CUT_OFF, *REFUSALS}:
+            if (
+                not kept.short
+                or len(runs) > config.short_answer_retries
+                or kept.finish_reason in {CUT_OFF, *REFUSALS}
+            ):
                 break
             try:
                 answer = await self._ask(conversation, verdict_at)
@@ -249,21 +293,33 @@ class Policy:
         if len(runs) == 1:
             return kept, runs[0]
         usage = sum((run.usage for run in runs), Usage())
-        return kept, CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
+        return kept, CallRun(
+            sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage
+        )
 
-    async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatResponse:
-        find = None if verdict_at is None else partial(_verdict_at, config=self.config, find=verdict_at)
+    async def _ask(
+        self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None
+    ) -> ChatResponse:
+        find = (
+            None
+            if verdict_at is None
+            else partial(_verdict_at, config=self.config, find=verdict_at)
+        )
         # Every answer is a new sample, also from a client that judges with a cache.
         return await self.client.chat(conversation, fresh=True, verdict_at=find, **self._request)
 
 
-def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]) -> Place | None:
+def _verdict_at(
+    choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]
+) -> Place | None:
     """Where a verdict stands in a choice's text: in the answer at its end, if one may be read there."""
     completion = read_completion(choice, config)
     at = None if completion.unreadable is not None else find(completion.answer)
     if at is None:
         return None
-    begins = max(choice.text.rfind(completion.answer), 0)  # it ends the text, but for white space and template tokens
+    begins = max(
+        choice.text.rfind(completion.answer), 0
+    )  # it ends the text, but for white space and template tokens
     return at[0] + begins, at[1] + begins
 
 
@@ -276,9 +332,10 @@ async def judge_completions(
 ) -> Judgment[DetailT]:
     """Judge completions, after a check of their format (`Completion.unjudgeable`).
 
-    Malformed thinking, a refusal or an empty answer makes the completions invalid, and the judge is not asked. If the
-    policy is the judge, no verdict is read in such a completion or in one that was cut off: `judge` gets it with an
-    empty answer.
+    Malformed thinking, a refusal or an empty answer makes the completions invalid, and the judge is
+    not asked. If the
+    policy is the judge, no verdict is read in such a completion or in one that was cut off: `judge`
+    gets it with an empty answer.
     """
     if policy_is_judge:
         shown = [replace(text, answer="") if text.unreadable else text for text in completions]
@@ -331,13 +388,18 @@ class RunClients:
         meters = {id(client.meter): client.meter for client in self._clients.get(role, ())}.values()
         usage = sum((meter.usage for meter in meters), Usage())
         answered = sum(meter.answered for meter in meters)
-        return f"{answered:,} requests, {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out"
+        return (
+            f"{answered:,} requests, {usage.prompt_tokens:,} tokens in, "
+            f"{usage.completion_tokens:,} out"
+        )
 
     @property
     def waiting(self) -> str | None:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
         found = (client.waiting for clients in self._clients.values() for client in clients)
-        return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
+        return (
+            "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
+        )
 
     @property
     def held_up(self) -> str | None:
@@ -357,7 +419,10 @@ class RunClients:
 
     def _count(self, counts: Callable[[ChatClient], Counter[str]]) -> dict[str, Counter[str]]:
         """Add up what the clients of each role have counted."""
-        return {role: sum(map(counts, clients), Counter[str]()) for role, clients in self._clients.items()}
+        return {
+            role: sum(map(counts, clients), Counter[str]())
+            for role, clients in self._clients.items()
+        }
 
     @property
     def refused_fields(self) -> dict[str, dict[str, dict[str, str]]]:
@@ -397,7 +462,8 @@ class Clients(RunClients):
         Args:
             settings: validated settings of the command, with the URLs of the stand-ins.
             session: the HTTP session of the process.
-            judge_identity: the judge's endpoint in the keys of the judgment cache, instead of its URL.
+            judge_identity: the judge's endpoint in the keys of the judgment cache, instead of its
+                URL.
             make: makes a client, as `ChatClient` does.
             make_cache: opens the judgment cache.
 
@@ -418,7 +484,9 @@ class Clients(RunClients):
             SettingsError: its API key is missing.
         """
         config = self._settings.env
-        return self.open_judge(config.chat_settings(retry_delay=config.retry_delay, identity=self._judge_identity))
+        return self.open_judge(
+            config.chat_settings(retry_delay=config.retry_delay, identity=self._judge_identity)
+        )
 
     @cached_property
     def policy(self) -> Policy:
@@ -437,7 +505,9 @@ class Clients(RunClients):
             chat_settings = self._settings.env.in_batches(chat_settings)
         return self.open("judge", chat_settings, self._cache)
 
-    def open(self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None) -> ChatClient:
+    def open(
+        self, role: str, chat_settings: ChatSettings, cache: JudgmentCache | None = None
+    ) -> ChatClient:
         """Open a client of a `policy`, a `user` or a `judge`; without a cache, as what a policy or a user says."""
         made = self._make(chat_settings, cache=cache, session=self.session, budget=self.budget)
         return self.add(role, made)

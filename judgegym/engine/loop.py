@@ -1,12 +1,14 @@
 """The loop of a command: take items from a source, run a step for each, many at once, and stop early if none succeeds.
 
-`run_each` is the loop of `process`; `judge_rows` is the same for `evaluate` and `score`, whose source is the rows of a
-data set and whose step asks a judge. `serve` begins groups as its trainer demands them, with the same `FailureGuard`.
+`run_each` is the loop of `process`; `judge_rows` is the same for `evaluate` and `score`, whose
+source is the rows of a data set and whose step asks a judge. `serve` begins groups as its trainer
+demands them, with the same `FailureGuard`.
 
-Guarantees: a row's calls are in the ledger before they are used; a result is released once it is recorded; nothing
-further is begun where it would cost money for nothing: after ten failures without a success, after an endpoint's
-outage, and while the disk is full. A run in which one row or group succeeded does not end by itself, however long its
-endpoints are down afterwards. Workers end together.
+Guarantees: a row's calls are in the ledger before they are used; a result is released once it is
+recorded; nothing
+further is begun where it would cost money for nothing: after ten failures without a success, after
+an endpoint's outage, and while the disk is full. A run in which one row or group succeeded does not
+end by itself, however long its endpoints are down afterwards. Workers end together.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ class NothingSucceeds(JudgeGymError):
 class FailureGuard:
     """Counts the groups that an endpoint refused before the first success.
 
-    A wrong key, a wrong model name or an endpoint without tokens fails every group, while the other endpoint costs
-    money for each.
+    A wrong key, a wrong model name or an endpoint without tokens fails every group, while the other
+    endpoint costs money for each.
     """
 
     def __init__(self) -> None:
@@ -85,7 +87,9 @@ def why_unsampled(error: JudgeGymError) -> str:
 
 def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     """Return why the first failed judgment of a group failed, for the log."""
-    failed = (judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation)
+    failed = (
+        judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation
+    )
     return next((judgment.explanation for judgment in failed), "no reason")
 
 
@@ -102,12 +106,17 @@ async def all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
 
 
 async def run_each(
-    take: Callable[[], ItemT | None], step: Callable[[ItemT], Awaitable[None]], *, disk: Disk, in_flight: int
+    take: Callable[[], ItemT | None],
+    step: Callable[[ItemT], Awaitable[None]],
+    *,
+    disk: Disk,
+    in_flight: int,
 ) -> None:
     """Run a step for each item of a source, many at once.
 
-    Nothing further begins while the disk is full, nor after an endpoint's outage: what is in progress then ends by
-    itself, so that the answers of other endpoints, which are paid for, arrive and are recorded.
+    Nothing further begins while the disk is full, nor after an endpoint's outage: what is in
+    progress then ends by itself, so that the answers of other endpoints, which are paid for, arrive
+    and are recorded.
 
     Args:
         take: gives the next item; `None` if there is none now, which ends the worker that asked.
@@ -146,7 +155,8 @@ class RowEnd:
     Attributes:
         is_complete: a resumed run has nothing to add to it.
         error: why it has no score; `None` if it has one.
-        was_asked: an endpoint was asked in this run; a failure of an earlier run says nothing of this one's endpoints.
+        was_asked: an endpoint was asked in this run; a failure of an earlier run says nothing of
+            this one's endpoints.
     """
 
     is_complete: bool
@@ -178,11 +188,13 @@ async def judge_rows(
         is_first_run: no row of the run has ended yet.
 
     Raises:
-        NothingSucceeds: ten rows failed before one succeeded, and so did the rows in progress with them. They are
-            recorded.
-        EndpointOutage: an endpoint answers no call; the rows in progress that do not need it have ended.
+        NothingSucceeds: ten rows failed before one succeeded, and so did the rows in progress with
+            them. They are recorded.
+        EndpointOutage: an endpoint answers no call; the rows in progress that do not need it have
+            ended.
         DiskFull: the run directory could not be written to for too long.
-        BudgetError: no further request may be sent. Nothing is in flight then, and all answers are recorded.
+        BudgetError: no further request may be sent. Nothing is in flight then, and all answers are
+            recorded.
     """
     missing, rows = len(numbers), iter(numbers)
     done, asked, failed, last_error, is_hopeless = 0, 0, 0, "", False
@@ -205,7 +217,12 @@ async def judge_rows(
 
     while done < missing:  # again, if rows that were in progress have succeeded after all
         at_once = min(in_flight, missing - done)
-        await run_each(lambda: None if is_hopeless else next(rows, None), finish, disk=ledger.disk, in_flight=at_once)
+        await run_each(
+            lambda: None if is_hopeless else next(rows, None),
+            finish,
+            disk=ledger.disk,
+            in_flight=at_once,
+        )
         if is_hopeless:
             raise NothingSucceeds(last_error)
 
@@ -217,7 +234,9 @@ class RunProgress:
         done: samples that have arrived, those of an earlier run included.
     """
 
-    def __init__(self, words: str, waiting: Callable[[], str | None], display: ProgressDisplay | None) -> None:
+    def __init__(
+        self, words: str, waiting: Callable[[], str | None], display: ProgressDisplay | None
+    ) -> None:
         """Begin without a sample.
 
         Args:
@@ -235,7 +254,9 @@ class RunProgress:
         """Count a sample."""
         self.done += 1
         self._failed += not sample.finished
-        self.add_paid(sample.headline, "judge", [run.usage for run in (sample.run.judge_calls or {}).values()])
+        self.add_paid(
+            sample.headline, "judge", [run.usage for run in (sample.run.judge_calls or {}).values()]
+        )
         self.add_paid(None, "policy", [run.usage for run in sample.run.policy_calls])
         self.add_paid(None, "user", [run.usage for run in sample.run.user_calls])
 
@@ -265,5 +286,7 @@ class RunProgress:
     def _state(self, disk: Disk) -> ProgressState:
         headline = self._total / self._weight if self._weight else None
         waiting = "; ".join(filter(None, (disk.waiting, self._waiting()))) or None
-        costs: Mapping[str, float | None] = {role: usage.cost for role, usage in sorted(self._usage.items())}
+        costs: Mapping[str, float | None] = {
+            role: usage.cost for role, usage in sorted(self._usage.items())
+        }
         return ProgressState(self.done, self._words, headline, self._failed, costs, waiting)

@@ -1,8 +1,9 @@
 """Aggregate observations to the metrics under `eval/` and `train/`.
 
-Guarantees: every value is a finite number; a metric that cannot be computed is left out, with a reason. Observations
-are added in the order of the rows, so that intervals depend on the rows alone. Of an observation its two numbers are
-kept, in arrays, and for intervals a digest of its row's prompt.
+Guarantees: every value is a finite number; a metric that cannot be computed is left out, with a
+reason. Observations are added in the order of the rows, so that intervals depend on the rows alone.
+Of an observation its two numbers are kept, in arrays, and for intervals a digest of its row's
+prompt.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class GoldLabel:
     """A gold label of a row, beside what the judge said, which may be the policy.
 
     Attributes:
-        name: which of several, such as an aspect or an order of the answers; empty where there is one.
+        name: which of several, such as an aspect or an order of the answers; empty where there is
+            one.
         gold: the label: a letter, `yes` or `no`, or a score.
         judge: the judge's; `None` without a verdict.
         agrees: whether both are the same, of scores on their scale; `None` without a verdict.
@@ -67,25 +69,38 @@ class GoldLabel:
 
     @classmethod
     def compare(
-        cls, gold: str | float, judged: ResponseJudgment, agrees: Agrees, *, of_aspects: bool, name: str = ""
+        cls,
+        gold: str | float,
+        judged: ResponseJudgment,
+        agrees: Agrees,
+        *,
+        of_aspects: bool,
+        name: str = "",
     ) -> GoldLabel:
         """Compare a gold label with the judgment of a response; one without a score has no verdict.
 
         Args:
-            gold: a score, `yes` or `no` of an aspect, or a text, which is a label of the judge in any case.
+            gold: a score, `yes` or `no` of an aspect, or a text, which is a label of the judge in
+                any case.
             judged: the judgment.
             agrees: whether a raw score agrees with a gold score (`agreement_rule`).
             of_aspects: the judge gives verdicts on aspects.
             name: of the aspect; empty for the only one.
         """
         if isinstance(gold, float):
-            return cls(name, gold, judged.raw, None if judged.raw is None else agrees(judged.raw, gold))
+            return cls(
+                name, gold, judged.raw, None if judged.raw is None else agrees(judged.raw, gold)
+            )
         label = judged.label if judged.score is not None else None
         if of_aspects and gold in ("yes", "no") and judged.score is not None:
             verdicts = judged.components
-            verdict = verdicts.get(name) if name or len(verdicts) != 1 else next(iter(verdicts.values()))
+            verdict = (
+                verdicts.get(name) if name or len(verdicts) != 1 else next(iter(verdicts.values()))
+            )
             label = None if verdict is None else "yes" if verdict else "no"
-        return cls.of(gold, gold if label is not None and label.casefold() == gold.casefold() else label, name)
+        return cls.of(
+            gold, gold if label is not None and label.casefold() == gold.casefold() else label, name
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +110,8 @@ class Metrics:
     Attributes:
         values: finite numbers by full name.
         left_out: full names without a value, and why.
-        unknown: full names of quantities that exist but are not known, and why: `null` in files, "unknown" in tables.
+        unknown: full names of quantities that exist but are not known, and why: `null` in files,
+            "unknown" in tables.
         observations: how many observations a ratio, a mean or a rate is of, by full name.
         ends: the ends of the scale of a mean or ratio, by full name, where they were given.
     """
@@ -139,13 +155,16 @@ class _Ratio:
 class MetricAggregator:
     """Collects observations under short names, to which `result` adds the prefix.
 
-    A ratio is the sum of its numerators over the sum of its denominators. A mean is a ratio with denominators of 1, a
-    rate is a mean of yes (1) and no (0). With one observation the interval is that value; without any the metric is
-    absent. Observations of rows with the same prompt (`begin_row`) are one cluster of the interval. What is particular
-    to a category or cluster is recorded under `names(category)`.
+    A ratio is the sum of its numerators over the sum of its denominators. A mean is a ratio with
+    denominators of 1, a rate is a mean of yes (1) and no (0). With one observation the interval is
+    that value; without any the metric is absent. Observations of rows with the same prompt
+    (`begin_row`) are one cluster of the interval. What is particular to a category or cluster is
+    recorded under `names(category)`.
     """
 
-    def __init__(self, prefix: str, *, intervals: bool = True, names: MetricNames | None = None) -> None:
+    def __init__(
+        self, prefix: str, *, intervals: bool = True, names: MetricNames | None = None
+    ) -> None:
         """Begin without an observation.
 
         Args:
@@ -172,7 +191,13 @@ class MetricAggregator:
         self._prompt = prompt_code(prompt)
 
     def ratio(
-        self, name: str, numerator: float, denominator: float, *, interval: bool = False, ends: Bounds | None = None
+        self,
+        name: str,
+        numerator: float,
+        denominator: float,
+        *,
+        interval: bool = False,
+        ends: Bounds | None = None,
     ) -> None:
         """Add one row's numerator and denominator (≥ 0) to a ratio; it has no value if all denominators are 0.
 
@@ -181,7 +206,8 @@ class MetricAggregator:
             numerator: of the row.
             denominator: of the row.
             interval: whether the ratio has an interval.
-            ends: of the scale of numerator / denominator; `None` if it is from 0 to 1, or not known.
+            ends: of the scale of numerator / denominator; `None` if it is from 0 to 1, or not
+                known.
         """
         own = self._ratio(name)
         own.numerators.append(numerator)
@@ -190,7 +216,9 @@ class MetricAggregator:
             own.prompts.append(self._prompt)
             own.has_interval, own.ends = own.has_interval or interval, own.ends or ends
 
-    def mean(self, name: str, value: float, *, interval: bool = False, ends: Bounds | None = None) -> None:
+    def mean(
+        self, name: str, value: float, *, interval: bool = False, ends: Bounds | None = None
+    ) -> None:
         """Add one observation of a mean."""
         self.ratio(name, value, 1.0, interval=interval, ends=ends)
 
@@ -238,7 +266,10 @@ class MetricAggregator:
             own.numerators.extend(ratio.numerators)
             own.denominators.extend(ratio.denominators)
             own.prompts.extend(ratio.prompts)
-            own.has_interval, own.ends = own.has_interval or ratio.has_interval, own.ends or ratio.ends
+            own.has_interval, own.ends = (
+                own.has_interval or ratio.has_interval,
+                own.ends or ratio.ends,
+            )
 
     def _ratio(self, name: str) -> _Ratio:
         if name not in self._ratios:
@@ -271,8 +302,14 @@ class MetricAggregator:
             full = f"{self.prefix}/{name}"
             if full not in values and full not in unknown:
                 left_out.setdefault(full, reason)
-        observations = {f"{self.prefix}/{name}": len(ratio.numerators) for name, ratio in self._ratios.items()}
-        ends = {f"{self.prefix}/{name}": ratio.ends for name, ratio in self._ratios.items() if ratio.ends is not None}
+        observations = {
+            f"{self.prefix}/{name}": len(ratio.numerators) for name, ratio in self._ratios.items()
+        }
+        ends = {
+            f"{self.prefix}/{name}": ratio.ends
+            for name, ratio in self._ratios.items()
+            if ratio.ends is not None
+        }
         return Metrics(values, left_out, unknown, observations, ends)
 
     def _values(self, name: str) -> list[tuple[str, float | int | str]]:
@@ -282,7 +319,9 @@ class MetricAggregator:
             return [(full, self._numbers[name])]
         found: list[tuple[str, float | int | str]] = [(full, ratio.value)]
         if ratio.has_interval:
-            bounds = ratio.bounds() if math.isfinite(ratio.value) else Interval(ratio.value, ratio.value)
+            bounds = (
+                ratio.bounds() if math.isfinite(ratio.value) else Interval(ratio.value, ratio.value)
+            )
             low, high = (bounds, bounds) if isinstance(bounds, str) else (bounds.low, bounds.high)
             found += [(f"{full}_ci_low", low), (f"{full}_ci_high", high)]
         return found
@@ -292,7 +331,12 @@ def prompt_code(prompt: str | None) -> int:
     """Return a number that rows have in common only if their prompts are the same; `None` is a prompt of its own."""
     if prompt is None:
         return _NO_PROMPT
-    return int.from_bytes(blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") or 1
+    return (
+        int.from_bytes(
+            blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
+        )
+        or 1
+    )
 
 
 def prompt_clusters(codes: array[int]) -> Codes:
@@ -305,7 +349,10 @@ def prompt_clusters(codes: array[int]) -> Codes:
 
 
 def record_parts(
-    metrics: MetricAggregator, names: Iterable[str], numbers: Mapping[str, float], jury: float | None = None
+    metrics: MetricAggregator,
+    names: Iterable[str],
+    numbers: Mapping[str, float],
+    jury: float | None = None,
 ) -> None:
     """Record the score of each part of a reward, and how often it has none, because it was not asked or left out.
 
@@ -313,7 +360,8 @@ def record_parts(
         metrics: where it is recorded.
         names: of the parts.
         numbers: the scores that there are, by name, of one response that has a score.
-        jury: that score from 0 to 1, if a jury gave it: also record how often each member is on its side of ½.
+        jury: that score from 0 to 1, if a jury gave it: also record how often each member is on its
+            side of ½.
     """
     for name in names:
         if name in numbers:
@@ -327,7 +375,9 @@ def expect_parts(metrics: MetricAggregator, names: Iterable[str], *, is_jury: bo
     """Name the metrics of `record_parts`, with the reason why one may have no value."""
     for name in names:
         part = f"part_{slug(name)}"
-        metrics.expect("no completion has a score of this part", part, *([f"{part}_agreement_rate"] * is_jury))
+        metrics.expect(
+            "no completion has a score of this part", part, *([f"{part}_agreement_rate"] * is_jury)
+        )
         metrics.expect("no completion has a score", f"{part}_missing_rate")
 
 
@@ -347,7 +397,13 @@ class RatioRecorder(MetricAggregator):
         return share
 
     def ratio(
-        self, name: str, numerator: float, denominator: float, *, interval: bool = False, ends: Bounds | None = None
+        self,
+        name: str,
+        numerator: float,
+        denominator: float,
+        *,
+        interval: bool = False,
+        ends: Bounds | None = None,
     ) -> None:
         """Add to the ratio that is kept."""
         if name == self._name:

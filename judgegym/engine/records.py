@@ -1,8 +1,8 @@
 """Write a row as a line of `samples.jsonl` or `failures.jsonl`, and read it back.
 
-The sub-object `run` holds everything that may differ between two runs of one configuration; without it, the lines of
-two runs against a deterministic endpoint are equal byte for byte. The judgment's detail, whose fields differ between
-environments, has a key of its own, `detail`.
+The sub-object `run` holds everything that may differ between two runs of one configuration; without
+it, the lines of two runs against a deterministic endpoint are equal byte for byte. The judgment's
+detail, whose fields differ between environments, has a key of its own, `detail`.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class Sample(Generic[DetailT]):
         uid: the row's id.
         category: the row's category, for metrics by category.
         question: what the policy was asked, as a person reads it.
-        completions: the policy's completions, one for each conversation, or for each turn of the only one; empty if
-            policy or user failed.
+        completions: the policy's completions, one for each conversation, or for each turn of the
+            only one; empty if policy or user failed.
         judgment: the judgment of the completions; `None` if policy or user failed.
         score: the row's score in the evaluation; `None` if the judgment failed.
         run: what may differ between runs.
         policy_error: why the policy never answered.
         user_error: why the simulated user gave no message.
         task_digest: a digest of everything that the judge sees of the row.
-        headline: what the row adds to the headline metric; `None` if it does not count there, or if that metric is no
-            ratio of the rows.
+        headline: what the row adds to the headline metric; `None` if it does not count there, or if
+            that metric is no ratio of the rows.
         texts: the row's texts beside the question, by title, such as `baseline` and `rubric`.
-        orders: the points of the judged answer, from 0 to 1, in each order of the answers that were compared; empty if
-            there is one order, or no comparison.
+        orders: the points of the judged answer, from 0 to 1, in each order of the answers that were
+            compared; empty if there is one order, or no comparison.
         gold: the row's gold labels, beside what the judge said; empty without any.
     """
 
@@ -114,30 +114,38 @@ class Sample(Generic[DetailT]):
         """Return why the row failed."""
         if self.finished:
             return None
-        return self.policy_error or self.user_error if self.judgment is None else self.judgment.explanation
+        return (
+            self.policy_error or self.user_error
+            if self.judgment is None
+            else self.judgment.explanation
+        )
 
     @property
     def prompt_key(self) -> str:
         """Return what samples with the same prompt share, whichever rows it is in: they are one cluster.
 
-        A sample holds no images, of which prompts of the same words may show others: there, and without a prompt, it is
-        the row, or an equal one.
+        A sample holds no images, of which prompts of the same words may show others: there, and
+        without a prompt, it is the row, or an equal one.
         """
         if not self.question or IMAGE_MARK.search(self.question):
             row, _, number = self.uid.partition("/")
             return row if number else self.task_digest
         return digest(self.question, *(self.texts.get(name) for name in ("reference", "context")))
 
-    def with_judgment(self, judgment: Judgment[DetailT], *, invalid_score: float) -> Sample[DetailT]:
+    def with_judgment(
+        self, judgment: Judgment[DetailT], *, invalid_score: float
+    ) -> Sample[DetailT]:
         """Return the sample with a judgment; `invalid_score` is the score of completions in the wrong format."""
         is_invalid = judgment.status is Status.INVALID_COMPLETION
-        return replace(self, judgment=judgment, score=invalid_score if is_invalid else judgment.score)
+        return replace(
+            self, judgment=judgment, score=invalid_score if is_invalid else judgment.score
+        )
 
     def to_line(self) -> bytes:
         """Return the row as one line of JSON with its newline.
 
-        The fields of a single completion are keys of the row, `answer` as `model_answer`; several completions are a
-        list under `completions`.
+        The fields of a single completion are keys of the row, `answer` as `model_answer`; several
+        completions are a list under `completions`.
         """
         judgment = self.judgment
         line: dict[str, object] = {
@@ -166,7 +174,11 @@ class Sample(Generic[DetailT]):
         line["orders"] = dict(self.orders)
         line["gold"] = self.gold
         if judgment is not None:
-            line |= {"label": judgment.label, "detail": judgment.detail, "injection_suspects": judgment.suspects}
+            line |= {
+                "label": judgment.label,
+                "detail": judgment.detail,
+                "injection_suspects": judgment.suspects,
+            }
             if judgment.critique is not None:
                 line["critique"] = judgment.critique
             if judgment.members:
@@ -189,7 +201,13 @@ def _as_json(value: object) -> object:
 
 
 def _with_all_fields(line: dict[str, object]) -> dict[str, object]:
-    missing = {"model_answer", "thinking", "thinking_fault", "finish_reason", "short_response"} - line.keys()
+    missing = {
+        "model_answer",
+        "thinking",
+        "thinking_fault",
+        "finish_reason",
+        "short_response",
+    } - line.keys()
     if missing:
         raise ValueError(f"{', '.join(sorted(missing))}: Field required")
     return line
@@ -246,7 +264,18 @@ class _SampleLine(BaseModel, Generic[DetailT]):
 
 
 _COMPLETION = TypeAdapter(_WholeCompletion)
-_AS_THEY_ARE = ("uid", "category", "question", "task_digest", "score", "headline", "texts", "orders", "gold", "run")
+_AS_THEY_ARE = (
+    "uid",
+    "category",
+    "question",
+    "task_digest",
+    "score",
+    "headline",
+    "texts",
+    "orders",
+    "gold",
+    "run",
+)
 """The fields of a sample that are fields of its line."""
 
 
@@ -264,7 +293,8 @@ class SampleReader(Generic[DetailT]):
         """Read a row. The judgment's `calls` are not restored: their texts are in the detail, their usage in `run`.
 
         Raises:
-            ValueError: the line is not a sample of this environment; the message names the fields that are wrong.
+            ValueError: the line is not a sample of this environment; the message names the fields
+                that are wrong.
         """
         try:
             fields: _SampleLine[DetailT] = self._lines.validate_json(line)

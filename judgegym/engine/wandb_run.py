@@ -1,8 +1,8 @@
 """A run at Weights & Biases.
 
-Guarantees: it is opened before anything registers or is paid for, and what is wrong with it is one line then, or, with
-`use_wandb=optional`, a warning, and the command goes on without it. Once it is open, no failure there ends a command:
-it is a warning, said once.
+Guarantees: it is opened before anything registers or is paid for, and what is wrong with it is one
+line then, or, with `use_wandb=optional`, a warning, and the command goes on without it. Once it is
+open, no failure there ends a command: it is a warning, said once.
 """
 
 from __future__ import annotations
@@ -60,18 +60,26 @@ class WandbRun:
         opening = asyncio.ensure_future(asyncio.to_thread(start))
         await asyncio.wait({opening}, timeout=_SLOW_S)
         if not opening.done():
-            logger.warning("waiting for Weights & Biases, for at most its own limit (WANDB_INIT_TIMEOUT, 90 s)")
+            logger.warning(
+                "waiting for Weights & Biases, for at most its own limit (WANDB_INIT_TIMEOUT, 90 s)"
+            )
         try:
             return cls(await opening)
-        except Exception as error:  # boundary of another's service: whatever is wrong with its start is one line
+        except (
+            Exception
+        ) as error:  # boundary of another's service: whatever is wrong with its start is one line
             problem = wire.shorten(" ".join(str(error).split()) or type(error).__name__)
             if settings.use_wandb != "optional":
                 raise SettingsError(
-                    f"--env.use_wandb: no run can be opened at Weights & Biases: {problem} (log in with `wandb login` "
-                    "or WANDB_API_KEY, or keep the run here with WANDB_MODE=offline; --env.use_wandb=optional goes on "
+                    f"--env.use_wandb: no run can be opened at Weights & Biases: {problem} (log in "
+                    "with `wandb login` "
+                    "or WANDB_API_KEY, or keep the run here with WANDB_MODE=offline; "
+                    "--env.use_wandb=optional goes on "
                     "without it)"
                 ) from error
-            logger.warning("no run can be opened at Weights & Biases; going on without it: %s", problem)
+            logger.warning(
+                "no run can be opened at Weights & Biases; going on without it: %s", problem
+            )
             return cls()
 
     def rename(self, name: str) -> None:
@@ -79,14 +87,20 @@ class WandbRun:
         if self._run is not None:
             self._run.name = name
 
-    async def log(self, values: Mapping[str, JSON], *, table: Sequence[Sequence[object]] = (), **step: int) -> None:
+    async def log(
+        self, values: Mapping[str, JSON], *, table: Sequence[Sequence[object]] = (), **step: int
+    ) -> None:
         """Log values, with the table of rollouts `train/rollouts` (text and score), perhaps under a `step`."""
 
         def log() -> None:
             import wandb  # late: half a second
 
             columns = ["text", "score"]
-            tables = {"train/rollouts": wandb.Table(columns=columns, data=[*map(list, table)])} if table else {}
+            tables = (
+                {"train/rollouts": wandb.Table(columns=columns, data=[*map(list, table)])}
+                if table
+                else {}
+            )
             self._run.log({**values, **tables}, **step)
 
         await self._try("does not log metrics", log)
@@ -94,7 +108,9 @@ class WandbRun:
     async def alert(self, title: str, text: str) -> None:
         """Send an alert, which Weights & Biases may mail."""
         short = title[:_LONGEST_ALERT]
-        await self._try("was not told of the alarm", lambda: self._run.alert(title=short, text=text))
+        await self._try(
+            "was not told of the alarm", lambda: self._run.alert(title=short, text=text)
+        )
 
     async def finish(self) -> None:
         """End the run."""

@@ -1,7 +1,7 @@
 """Environments: the one loop behind serve, process and evaluate, and the training environments built on it.
 
-What an environment of one's own is made of has its names here: `from judgegym.environments import JudgedEnv, …`. They
-are imported when they are used.
+What an environment of one's own is made of has its names here: `from judgegym.environments import
+JudgedEnv, …`. They are imported when they are used.
 """
 
 import os
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from judgegym.judges.core.tasks import JudgeTask as JudgeTask
 
 if __name__ != "judgegym.environments":  # classes that are imported twice are not the same
-    raise ImportError("the package is judgegym.environments: `environments/` is a link to its files", name=__name__)
+    raise ImportError(
+        "the package is judgegym.environments: `environments/` is a link to its files",
+        name=__name__,
+    )
 
 # transformers is used for tokenizers only: do not warn that PyTorch is missing.
 os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")

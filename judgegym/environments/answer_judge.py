@@ -1,13 +1,15 @@
 """The judge of an environment, made from its settings: no environment constructs a judge, and none forgets a setting.
 
-An environment names one kind of judge in its spec, and its settings inherit that kind's; a jury of such judges may take
-its place: that judge with other models, endpoints or settings. Or its settings are `AnyJudgeConfig`, and the user
+An environment names one kind of judge in its spec, and its settings inherit that kind's; a jury of
+such judges may take
+its place: that judge with other models, endpoints or settings. Or its settings are
+`AnyJudgeConfig`, and the user
 chooses the judge: a kind, a prompt file, a composite.
 
-Guarantees of a jury in place of an environment's own judge: those of `judgegym.judges.parts.jury`; each member sees the
-task that the environment makes, by the criteria of the environment, and the score is on the environment's own scale.
-The detail, which only one judge can have, such as verdicts on aspects or two games, is that of the member that counts
-whose score is nearest to the jury's.
+Guarantees of a jury in place of an environment's own judge: those of `judgegym.judges.parts.jury`;
+each member sees the task that the environment makes, by the criteria of the environment, and the
+score is on the environment's own scale. The detail, which only one judge can have, such as verdicts
+on aspects or two games, is that of the member that counts whose score is nearest to the jury's.
 """
 
 from __future__ import annotations
@@ -62,7 +64,11 @@ class ChosenJudgeSettings(AnyJudgeSettings):
     @classmethod
     def readers(cls, name: str) -> list[str]:
         """The judges that see each response by itself and read a setting."""
-        comparing = {f"judge={kind}" for kind, judge in all_kinds().items() if judge.most_together is not None}
+        comparing = {
+            f"judge={kind}"
+            for kind, judge in all_kinds().items()
+            if judge.most_together is not None
+        }
         return [choice for choice in super().readers(name) if choice not in comparing]
 
     @field_validator("judge")
@@ -83,8 +89,9 @@ class EnvironmentJurySettings(GroupJudgeSettings):
 
     judges: Members = setting({}, common=True)
     """Let a jury of these judges judge each answer, in place of one judge. A list such as [{"judge_model_name": "a"},
-    {"judge_model_name": "b", "name": "other"}], or an object by names; each has the settings of the environment's
-    judge, and those that it leaves out are the environment's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE
+    {"judge_model_name": "b", "name": "other"}], or an object by names; each has the settings of the
+    environment's judge, and those that it leaves out are the environment's. Or names of models:
+    gpt-6-luna,claude-sonnet-4-6. @FILE
     reads YAML or JSON."""
 
     @classmethod
@@ -101,16 +108,28 @@ class EnvironmentJurySettings(GroupJudgeSettings):
     def _judges_answers(self) -> Self:
         if not self.judges:
             return self
-        for name, usual in (("role", "policy"), ("group_judge", "none"), ("candidates", []), ("candidates_play", None)):
+        for name, usual in (
+            ("role", "policy"),
+            ("group_judge", "none"),
+            ("candidates", []),
+            ("candidates_play", None),
+        ):
             if (given := getattr(self, name, usual)) != usual:
                 what = f"{name}={given}" if isinstance(given, str) else name
-                raise ValueError(f"judges: a jury judges each answer by itself, so that nothing reads it with {what}")
+                raise ValueError(
+                    "judges: a jury judges each answer by itself, so that nothing reads it with "
+                    f"{what}"
+                )
         kind = built_in_kind(self.answer_judge)
         for name, fields in self.judges.items():
             if fields.get("judge", kind) != kind:
-                raise ValueError(f"judges.{name}.judge: it is {kind} here; the environment prompts takes any")
+                raise ValueError(
+                    f"judges.{name}.judge: it is {kind} here; the environment prompts takes any"
+                )
             for shared in sorted({*self.for_criteria} & {*fields}):  # its cases have them
-                raise ValueError(f"judges.{name}.{shared}: all members have that of the environment")
+                raise ValueError(
+                    f"judges.{name}.{shared}: all members have that of the environment"
+                )
         try:
             _ = self.jury_settings
         except SettingsError as error:
@@ -124,7 +143,10 @@ class EnvironmentJurySettings(GroupJudgeSettings):
         Raises:
             SettingsError: a member has a wrong one.
         """
-        names = self.model_fields_set & {*self.answer_judge.model_fields, *JurySettings.model_fields}
+        names = self.model_fields_set & {
+            *self.answer_judge.model_fields,
+            *JurySettings.model_fields,
+        }
         kind = built_in_kind(self.answer_judge)
         members = {name: {**fields, "judge": kind} for name, fields in self.judges.items()}
         given = {
@@ -148,7 +170,10 @@ class EnvironmentJury:
     """A jury in place of an environment's own judge, with that judge's scale and detail."""
 
     def __init__(
-        self, jury: JuryJudge, scale: Scale, combine: Callable[[Sequence[Judgment[Any]]], object] | None
+        self,
+        jury: JuryJudge,
+        scale: Scale,
+        combine: Callable[[Sequence[Judgment[Any]]], object] | None,
     ) -> None:
         """Judge by `jury`, on the scale of the environment; details that members have are made one by `combine`."""
         self._jury, self._scale, self._combine = jury, scale, combine
@@ -165,9 +190,19 @@ class EnvironmentJury:
         unit = whole.score
         if unit is None:
             return replace(whole, detail=None)
-        members = {name: score for name, score in self._jury.unit_scores(found).items() if score is not None}
-        nearest = min(self._jury.settings.counting(members), key=lambda name: abs(members[name] - unit))
-        detail = found[nearest].detail if self._combine is None else self._combine([found[name] for name in members])
+        members = {
+            name: score
+            for name, score in self._jury.unit_scores(found).items()
+            if score is not None
+        }
+        nearest = min(
+            self._jury.settings.counting(members), key=lambda name: abs(members[name] - unit)
+        )
+        detail = (
+            found[nearest].detail
+            if self._combine is None
+            else self._combine([found[name] for name in members])
+        )
         score = self._scale.low + unit * self._scale.span
         return replace(whole, score=score, unit=unit, detail=detail, members=members)
 
@@ -183,7 +218,9 @@ class AnyJudge:
     @property
     def shown_columns(self) -> list[str]:
         """The columns of a row beside its prompt that the judge is shown."""
-        return sorted({column for name in self._shown for column in USUAL_COLUMNS.get(name, (name,))})
+        return sorted(
+            {column for name in self._shown for column in USUAL_COLUMNS.get(name, (name,))}
+        )
 
     def task(self, row: PromptTask, answer: str, prompt: str | None = None) -> JudgeTask:
         """Make the judge's task of a row of `prompt_tasks(…, also=shown_columns)` with an answer.
@@ -198,7 +235,9 @@ class AnyJudge:
         """
         asked = prompt_of_answers(row.question if prompt is None else prompt, self._settings)
         fields = usual_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
-        return replace(judge_task_of(asked, (answer,), fields), images=images_of(row.turns)).numbered()
+        return replace(
+            judge_task_of(asked, (answer,), fields), images=images_of(row.turns)
+        ).numbered()
 
     def check(self, row: PromptTask) -> None:
         """Check that answers to a row can be judged.
@@ -229,12 +268,18 @@ def spec_problem(spec: EnvSpec, config_type: type[EnvConfig]) -> str | None:
         return f"its spec names no kind of judge: {spec.judge!r}{did_you_mean(spec.judge, JUDGES)}"
     needed = definition(spec.judge).settings
     inherits = issubclass(config_type, needed)
-    return None if inherits else f"its judge is {spec.judge}, so that its settings must inherit {needed.__name__}"
+    return (
+        None
+        if inherits
+        else f"its judge is {spec.judge}, so that its settings must inherit {needed.__name__}"
+    )
 
 
 def has_answer_judge(spec: EnvSpec, config: EnvConfig) -> bool:
     """Return whether a judge, and not the policy, judges the completions of an environment."""
-    return not config.policy_is_judge and (spec.judge is not None or isinstance(config, AnyJudgeSettings))
+    return not config.policy_is_judge and (
+        spec.judge is not None or isinstance(config, AnyJudgeSettings)
+    )
 
 
 def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> Judge[Any]:
@@ -248,13 +293,21 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
         assert isinstance(judge, SingleJudge)  # the settings allow no other kind
         return AnyJudge(judge, config)
     if spec.judge is None:
-        raise SettingsError(f"{spec.name} names no judge: expected EnvSpec(judge=…), or settings of AnyJudgeConfig")
+        raise SettingsError(
+            f"{spec.name} names no judge: expected EnvSpec(judge=…), or settings of AnyJudgeConfig"
+        )
     if isinstance(config, EnvironmentJurySettings) and config.judges:
         jury = open_judge(config.jury_settings, client)
         assert isinstance(jury, JuryJudge)  # the settings name one
-        scale = scale_of(built_in_kind(config.answer_judge), config) or Scale(*map(int, spec.reward_range))
+        scale = scale_of(built_in_kind(config.answer_judge), config) or Scale(
+            *map(int, spec.reward_range)
+        )
         return EnvironmentJury(jury, scale, spec.jury_detail)
-    own = open_kind(spec.judge, config, client) if isinstance(spec.judge, str) else spec.judge(config, client)
+    own = (
+        open_kind(spec.judge, config, client)
+        if isinstance(spec.judge, str)
+        else spec.judge(config, client)
+    )
     return cast("Judge[Any]", own)  # which the spec says
 
 
@@ -269,4 +322,6 @@ def anchor_kind(spec: EnvSpec, config: EnvConfig) -> str | None:
     """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
     if isinstance(config, AnyJudgeSettings):
         return config.judge
-    return None if isinstance(config, JurySettings) or not isinstance(spec.judge, str) else spec.judge
+    return (
+        None if isinstance(config, JurySettings) or not isinstance(spec.judge, str) else spec.judge
+    )

@@ -61,7 +61,9 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, EnvironmentJurySetti
     """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
-    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset")
+    eval_dataset: str | None = setting(
+        None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset"
+    )
     """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
@@ -80,16 +82,27 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""
         config = self.config
-        source = config.train_dataset if split == "train" else config.eval_dataset or config.train_dataset
-        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
+        source = (
+            config.train_dataset
+            if split == "train"
+            else config.eval_dataset or config.train_dataset
+        )
+        rows = load_rows(
+            source, split=config.train_split if split == "train" else config.eval_split
+        )
         if config.role == "policy":
             tasks = read_answers(rows, config.aspects)
-            return self._with_question(tasks, source) if split == "train" or self.verb == "serve" else tasks
+            return (
+                self._with_question(tasks, source)
+                if split == "train" or self.verb == "serve"
+                else tasks
+            )
         tasks = read_gold(rows, config.aspects)
         if not tasks:
             names = ", ".join(aspect.name for aspect in config.aspects)
             raise DataError(
-                f"{source}: role=judge needs rows with an answer and gold verdicts on {names} (a column `verdicts` of "
+                f"{source}: role=judge needs rows with an answer and gold verdicts on {names} (a "
+                "column `verdicts` of "
                 "names and 1 or 0, or `verdict` where there is one aspect), and there are none"
             )
         return tasks
@@ -100,14 +113,19 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
         if len(usable) < len(tasks):
-            self.warn_once(logger, f"{len(tasks) - len(usable)} of {len(tasks)} rows have no question for the policy")
+            self.warn_once(
+                logger,
+                f"{len(tasks) - len(usable)} of {len(tasks)} rows have no question for the policy",
+            )
         return usable
 
     def conversations(self, task: AspectTask) -> list[Conversation]:
         """Ask the question, with its context; with role=judge, the judge's prompt, once for each vote."""
         if task.aspect is None:
             context = "" if task.context is None else f"\n\nContext:\n{task.context}"
-            return [[*self.system_messages, Message(role="user", content=f"{task.question}{context}")]]
+            return [
+                [*self.system_messages, Message(role="user", content=f"{task.question}{context}")]
+            ]
         return [self._prompt(task, task.aspect).messages] * self.config.votes_on(task.aspect)
 
     def _prompt(self, task: AspectTask, aspect: Aspect) -> Prompt:
@@ -116,7 +134,9 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         system = system_text(self.config, "thinking_judge")
         return aspect_prompt(judge_task(task, task.answer), aspect, self.config, system=system)
 
-    async def judge(self, task: AspectTask, completions: Sequence[Completion]) -> Judgment[PanelDetail]:
+    async def judge(
+        self, task: AspectTask, completions: Sequence[Completion]
+    ) -> Judgment[PanelDetail]:
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
@@ -130,9 +150,13 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Compare answers to the question by all aspects, with the reference as one more."""
         assert task.asked is not None  # tasks() left the others out
         criteria = criteria_of(self.config.aspects)
-        return JudgeTask(task.asked, (), rubric=criteria, context=task.context, baseline=task.reference)
+        return JudgeTask(
+            task.asked, (), rubric=criteria, context=task.context, baseline=task.reference
+        )
 
-    def record_metrics(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]
+    ) -> None:
         """Record rewards, and each aspect's pass rate, score before polarity, agreement and votes."""
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
@@ -142,17 +166,22 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             record_votes(metrics, detail.aspects if detail is not None else ())
             return
         metrics.rate("veto_rate", detail is not None and detail.vetoed_by is not None)
-        verdicts = {verdict.aspect: verdict for verdict in detail.aspects} if detail is not None else {}
+        verdicts = (
+            {verdict.aspect: verdict for verdict in detail.aspects} if detail is not None else {}
+        )
         for aspect in self.config.aspects:
             verdict = verdicts.get(aspect.name)
-            # A completion in the wrong format was not judged; it counts as a wrong answer, and fails every aspect.
+            # A completion in the wrong format was not judged; it counts as a wrong answer, and
+            # fails every aspect.
             yes = aspect.polarity == -1 if verdict is None else bool(verdict.yes)
             metrics.rate(f"pass_rate_{slug(aspect.name)}", aspect.passes(yes), interval=True)
             if verdict is not None:
                 metrics.rate(f"score_{slug(aspect.name)}", yes)
         record_votes(metrics, tuple(verdicts.values()))
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[AspectTask, Sample[PanelDetail]]]
+    ) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.counted("n_failed"):
@@ -162,12 +191,21 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def _compared(self, task: AspectTask, sample: Sample[PanelDetail]) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
-        own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
-        return [] if task.aspect is None and judged != [own] else compare_verdicts(task, sample.judgment)
+        own, judged = (
+            self.dataset_answer(task),
+            [completion.answer for completion in sample.completions],
+        )
+        return (
+            []
+            if task.aspect is None and judged != [own]
+            else compare_verdicts(task, sample.judgment)
+        )
 
     def texts(self, task: AspectTask) -> Mapping[str, str]:
         """Return contexts and reference; with role=judge, also the aspect's definition and the answer."""
-        judged = {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
+        judged = (
+            {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
+        )
         texts = {"contexts": task.context, "reference": task.reference, **judged}
         return {title: text for title, text in texts.items() if text is not None}
 
@@ -176,14 +214,19 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Show the agreement with gold verdicts, and each aspect's pass rate."""
         none, names = "no answer was judged", [aspect.name for aspect in config.aspects]
         has_judge = config.role == "policy"
-        documented: list[tuple[str, ...]] = [("no row of this category has a score", "mean_reward_{category}")]
+        documented: list[tuple[str, ...]] = [
+            ("no row of this category has a score", "mean_reward_{category}")
+        ]
         for name in map(slug, names):
             documented.append(("no verdict has a majority", f"agreement_{name}"))
             documented += [(none, f"pass_rate_{name}", f"score_{name}")] * has_judge
         documented.append((none, "votes_per_verdict", "redraw_rate", *(["veto_rate"] * has_judge)))
         outcomes = (
             Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
-            *(Outcome.of(f"passes {name}", f"pass_rate_{slug(name)}") for name in names * has_judge),
+            *(
+                Outcome.of(f"passes {name}", f"pass_rate_{slug(name)}")
+                for name in names * has_judge
+            ),
             *([Outcome.of("vetoed", "veto_rate")] * has_judge),
             Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
         )
@@ -202,11 +245,15 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
         words = {True: "yes", False: "no"}
         return [
-            GoldLabel.of(words[each.gold], None if each.yes is None else words[each.yes], each.aspect)
+            GoldLabel.of(
+                words[each.gold], None if each.yes is None else words[each.yes], each.aspect
+            )
             for each in self._compared(task, sample)
         ]
 
-    def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
+    def record_failure(
+        self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]
+    ) -> None:
         """Count the missing verdicts that would be compared with gold."""
         missing = len(self._compared(task, sample))
         if missing:

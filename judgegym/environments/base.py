@@ -1,16 +1,18 @@
 """The contract of an environment, in ten members.
 
-A new environment has a `spec` and answers five questions: which rows there are (`tasks`), what the policy is asked
-(`conversations`), what the judge says of its completions (`judge`), which reward that is (`reward`), and which metrics
-are recorded (`record_metrics`). It may go on with a conversation (`follow_up`), show more of a row (`texts`), record
-metrics of all rows (`summarise`), and, if its groups may be judged together (`judgegym.engine.settings.group_judge`),
-say what the completions of a row have in common for a judge that compares them (`group_case`).
+A new environment has a `spec` and answers five questions: which rows there are (`tasks`), what the
+policy is asked (`conversations`), what the judge says of its completions (`judge`), which reward
+that is (`reward`), and which metrics are recorded (`record_metrics`). It may go on with a
+conversation (`follow_up`), show more of a row (`texts`), record metrics of all rows (`summarise`),
+and, if its groups may be judged together (`judgegym.engine.settings.group_judge`), say what the
+completions of a row have in common for a judge that compares them (`group_case`).
 
-A method that few environments have is a protocol where it is used: `judgegym.environments.evaluate` runs the rows of an
-evaluation, `judgegym.environments.rollouts` the groups of training. `judgegym.environments.contract` calls the methods
-of an environment, and checks what they return.
+A method that few environments have is a protocol where it is used: `judgegym.environments.evaluate`
+runs the rows of an evaluation, `judgegym.environments.rollouts` the groups of training.
+`judgegym.environments.contract` calls the methods of an environment, and checks what they return.
 
-Read the types of an environment from its type parameters, and check its spec, when the class is made.
+Read the types of an environment from its type parameters, and check its spec, when the class is
+made.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 from judgegym.data.rows import Split, TaskT
 from judgegym.engine.completions import Clients, Completion, Conversation, system_messages
@@ -47,19 +58,26 @@ def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
         for alias in base.__dict__.get("__orig_bases__", ()):
             origin = get_origin(alias)
             if isinstance(origin, type) and issubclass(origin, contract):
-                values = dict(zip(getattr(origin, "__parameters__", ()), get_args(alias), strict=False))
+                values = dict(
+                    zip(getattr(origin, "__parameters__", ()), get_args(alias), strict=False)
+                )
                 arguments = tuple(values.get(argument, argument) for argument in arguments)
     return arguments
 
 
-def class_problem(cls: type[JudgedEnv[Any, Any, Any]], config_type: Any, detail_type: Any) -> str | None:
+def class_problem(
+    cls: type[JudgedEnv[Any, Any, Any]], config_type: Any, detail_type: Any
+) -> str | None:
     """Return what is wrong with an environment's class, or `None`."""
     if isinstance(config_type, TypeVar):
         return "the type parameters are missing: class MyEnv(JudgedEnv[MyConfig, MyTask, MyDetail])"
     if not (isinstance(config_type, type) and issubclass(config_type, EnvConfig)):
         return f"its first type parameter must be a subclass of EnvConfig, found {config_type!r}"
     if not (isinstance(detail_type, type) and dataclasses.is_dataclass(detail_type)):
-        return f"its third type parameter must be a dataclass (the judgments' detail), found {detail_type!r}"
+        return (
+            "its third type parameter must be a dataclass (the judgments' detail), found "
+            f"{detail_type!r}"
+        )
     if not isinstance(getattr(cls, "spec", None), EnvSpec):
         example = 'spec = EnvSpec(name="my_environment", headline=("mean_reward", "reward"))'
         return f"the class attribute `spec` is missing: {example}"
@@ -81,7 +99,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     """An environment whose reward is a judge: `class MyEnv(JudgedEnv[MyConfig, MyTask, MyDetail])`.
 
     Class attributes:
-        spec: the facts about the environment; of an instance, those under its settings (`SpecBySettings`).
+        spec: the facts about the environment; of an instance, those under its settings
+        (`SpecBySettings`).
         config_type: the class of the settings, read from the type parameters.
         detail_type: the dataclass of a judgment's detail, read from the type parameters.
 
@@ -92,7 +111,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         verb: the command that runs the environment.
         system_messages: the system prompt of a policy that answers; empty without one.
         group_judge: judges the completions of a group together; `None` if each is judged by itself.
-        metric_names: the names of the rows' categories and clusters in metrics; aggregators have it as `names`.
+        metric_names: the names of the rows' categories and clusters in metrics; aggregators have it
+            as `names`.
     """
 
     spec: EnvSpec
@@ -103,7 +123,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """Read the types from the type parameters, and check the spec.
 
         Raises:
-            TypeError: the spec is missing or wrong, or a type parameter is not of the expected kind.
+            TypeError: the spec is missing or wrong, or a type parameter is not of the expected
+                kind.
         """
         super().__init_subclass__(**options)
         config_type, _, detail_type = type_arguments(cls, JudgedEnv)
@@ -124,7 +145,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             verb: the command; with `serve`, evaluations are of the policy in training.
 
         Raises:
-            SettingsError: the judge's API key is missing, or groups cannot be judged as the settings ask for.
+            SettingsError: the judge's API key is missing, or groups cannot be judged as the
+                settings ask for.
         """
         self.settings = settings
         self.config: ConfigT = settings.env
@@ -167,7 +189,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
         Args:
             task: the row.
-            completions: the policy's turns so far, at least one, each valid (`Completion.unjudgeable` is `None`).
+            completions: the policy's turns so far, at least one, each valid
+                (`Completion.unjudgeable` is `None`).
 
         Raises:
             UserFailure: a simulated user gave no message; an `EndpointError` counts as this, too.
@@ -186,10 +209,11 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def group_case(self, task: TaskT) -> JudgeTask:
         """Return what a judge of groups is shown of a row beside the completions, which it compares: no responses yet.
 
-        Its rubric is the criteria; its baseline is one more member of the group, with which the others are compared.
+        Its rubric is the criteria; its baseline is one more member of the group, with which the
+        others are compared.
 
-        Needed by an environment whose settings are `GroupJudgeSettings`. `judge`, `reward` and `record_metrics` are not
-        called for a group that is judged so.
+        Needed by an environment whose settings are `GroupJudgeSettings`. `judge`, `reward` and
+        `record_metrics` are not called for a group that is judged so.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no group_case")
 
@@ -199,13 +223,18 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         return judgment.score
 
     @abstractmethod
-    def record_metrics(self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]
+    ) -> None:
         """Record one finished row (`metrics.prefix` is `eval`) or one rollout of a group (`train`)."""
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[TaskT, Sample[DetailT]]]
+    ) -> None:
         """Record metrics that need all finished rows; none by default.
 
-        Each row is read from the run directory when it is asked for: go through `rows`, and keep numbers of them.
+        Each row is read from the run directory when it is asked for: go through `rows`, and keep
+            numbers of them.
         """
 
     def texts(self, task: TaskT) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """Call the methods of an environment, and check what they return, for the commands that run it.
 
-Guarantee: a method of an environment that returns something else than the contract says ends the command with one line
-that names class and method, what came and what was expected.
+Guarantee: a method of an environment that returns something else than the contract says ends the
+command with one line that names class and method, what came and what was expected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class HasVariants(Protocol):
 
 
 def open_environment(
-    env_type: type[JudgedEnv[Any, Any, Any]], settings: EnvSettings[Any], clients: Clients, verb: Verb
+    env_type: type[JudgedEnv[Any, Any, Any]],
+    settings: EnvSettings[Any],
+    clients: Clients,
+    verb: Verb,
 ) -> JudgedEnv[Any, Any, Any]:
     """Make the environment, or the variant of it that runs these settings.
 
@@ -74,16 +77,25 @@ def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]
     """
     tasks = env.tasks(split)
     if not _is_list(tasks):
-        raise _breach(env, "tasks", f"returned {_describe(tasks)}; expected a list of tasks, or a TaskList")
-    lacking = [name for name in ("uid", "question", "category") if tasks and not hasattr(tasks[0], name)]
+        raise _breach(
+            env, "tasks", f"returned {_describe(tasks)}; expected a list of tasks, or a TaskList"
+        )
+    lacking = [
+        name for name in ("uid", "question", "category") if tasks and not hasattr(tasks[0], name)
+    ]
     if lacking:
-        problem = f"returned tasks without {' and '.join(lacking)}: the first one is {_describe(tasks[0])}"
+        problem = (
+            f"returned tasks without {' and '.join(lacking)}: the first one is "
+            f"{_describe(tasks[0])}"
+        )
         raise _breach(env, "tasks", problem)
     env.metric_names.add(names_of(tasks))
     return tasks
 
 
-def make_conversations(env: JudgedEnv[Any, TaskT, Any], task: TaskT, *, trains: bool = False) -> list[Conversation]:
+def make_conversations(
+    env: JudgedEnv[Any, TaskT, Any], task: TaskT, *, trains: bool = False
+) -> list[Conversation]:
     """Return `conversations(task)`; those of a training are texts.
 
     Raises:
@@ -91,18 +103,35 @@ def make_conversations(env: JudgedEnv[Any, TaskT, Any], task: TaskT, *, trains: 
         DataError: one has images, and `trains`.
     """
     conversations: Any = env.conversations(task)
-    wrong = _describe(conversations) if not _is_list(conversations) else None if conversations else "no conversation"
+    wrong = (
+        _describe(conversations)
+        if not _is_list(conversations)
+        else None
+        if conversations
+        else "no conversation"
+    )
     for conversation in () if wrong else conversations:
         if not _is_list(conversation) or not conversation:
             wrong = f"{_describe(conversation)} as a conversation"
         for message in () if wrong else conversation:
-            if not isinstance(message, Mapping) or "role" not in message or "content" not in message:
+            if (
+                not isinstance(message, Mapping)
+                or "role" not in message
+                or "content" not in message
+            ):
                 wrong = f"{_describe(message)} as a message"
     if wrong:
-        expected = 'expected a list of conversations, each a list of messages: [[Message(role="user", content=…)]]'
+        expected = (
+            'expected a list of conversations, each a list of messages: [[Message(role="user", '
+            "content=…)]]"
+        )
         raise _breach(env, "conversations", f"returned {wrong}; {expected}")
-    if trains and any(message.get("images") for conversation in conversations for message in conversation):
-        raise DataError(f"{env.spec.name}: the row {task.uid!r} has images, and trainers are given texts")
+    if trains and any(
+        message.get("images") for conversation in conversations for message in conversation
+    ):
+        raise DataError(
+            f"{env.spec.name}: the row {task.uid!r} has images, and trainers are given texts"
+        )
     return cast("list[Conversation]", conversations)
 
 
@@ -115,7 +144,9 @@ def has_follow_up(env: JudgedEnv[Any, Any, Any]) -> bool:
 class JudgesAgain(Protocol):
     """An environment that in training asks once more for what a judgment lacks, instead of for all of it."""
 
-    async def judge_again(self, task: Any, completions: Sequence[Completion], earlier: Judgment[Any]) -> Judgment[Any]:
+    async def judge_again(
+        self, task: Any, completions: Sequence[Completion], earlier: Judgment[Any]
+    ) -> Judgment[Any]:
         """Return a judgment with less missing; `earlier` if nothing is."""
 
 
@@ -165,7 +196,9 @@ def compute_rewards(
     rewards = [env.reward(judgment) for judgment in judgments]
     for reward in rewards:
         try:
-            wrong = None if isinstance(reward, Real) and math.isfinite(reward) else _describe(reward)  # also numpy's
+            wrong = (
+                None if isinstance(reward, Real) and math.isfinite(reward) else _describe(reward)
+            )  # also numpy's
         except OverflowError:
             wrong = "an integer beyond the range of floats"
         if wrong is not None:
@@ -181,12 +214,19 @@ def unit_reward(env: JudgedEnv[Any, Any, DetailT], judgment: Judgment[DetailT]) 
 
 
 def record_sample(
-    env: JudgedEnv[Any, TaskT, DetailT], metrics: MetricAggregator, task: TaskT, sample: Sample[DetailT]
+    env: JudgedEnv[Any, TaskT, DetailT],
+    metrics: MetricAggregator,
+    task: TaskT,
+    sample: Sample[DetailT],
 ) -> None:
     """Record one row or rollout by `record_metrics`, and the scores of the judges that its score is made of."""
     env.record_metrics(metrics, task, sample)
     made_of, judgment = env.config, sample.judgment
-    if isinstance(made_of, JurySettings | AnyJudgeSettings) and judgment is not None and judgment.score is not None:
+    if (
+        isinstance(made_of, JurySettings | AnyJudgeSettings)
+        and judgment is not None
+        and judgment.score is not None
+    ):
         detail, jury = judgment.detail, unit_reward(env, judgment) if made_of.is_jury else None
         numbers = detail.parts if isinstance(detail, ScoreParts) else judgment.members
         record_parts(metrics, made_of.part_names, numbers, jury)

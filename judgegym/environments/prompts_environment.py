@@ -1,8 +1,8 @@
 """Prompts: the policy answers the prompts of any data set, and any judge of single responses scores the answers.
 
-The judge is one of `judgegym.judges.scorers.registry`: a further one is here with its line there. Rows are read as
-`judgegym score` reads them: a prompt in one of the usual columns, and beside it what the judge is shown (`reference`,
-`rubric`, `aspects`, `context`).
+The judge is one of `judgegym.judges.scorers.registry`: a further one is here with its line there.
+Rows are read as `judgegym score` reads them: a prompt in one of the usual columns, and beside it
+what the judge is shown (`reference`, `rubric`, `aspects`, `context`).
 """
 
 from __future__ import annotations
@@ -71,19 +71,28 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
     all: one after the other, each after the policy's own answer instead of that of the row."""
     judged: Literal["whole", "turns", "last"] = setting("whole", common=True)
     """Choose how a conversation of several turns is judged. whole: once, what follows the prompt as one response.
-    turns: each of the policy's turns, as a response to the conversation before it; the score is their mean. last: the
+    turns: each of the policy's turns, as a response to the conversation before it; the score is
+        their mean. last: the
     last turn so."""
 
     @model_validator(mode="after")
     def _fits_several_turns(self) -> Self:
         if self.user_max_turns and self.model_answers is not None:
-            raise ValueError("user_max_turns: model_answers are given already, so that no user can go on after them")
+            raise ValueError(
+                "user_max_turns: model_answers are given already, so that no user can go on after "
+                "them"
+            )
         if self.user_max_turns and self.of_kind(CascadeSettings):
             raise ValueError(f"user_max_turns: {_NO_CASCADE}")
         if self.judged == "turns" and self.judge_critique_rounds:
-            raise ValueError("judge_critique_rounds: judged=turns has several judgments; expected whole or last")
+            raise ValueError(
+                "judge_critique_rounds: judged=turns has several judgments; expected whole or last"
+            )
         if self.reward_by == "turn" and self.judged != "turns":
-            raise ValueError(f"reward_by: turn needs judged=turns, which scores each turn; found judged={self.judged}")
+            raise ValueError(
+                "reward_by: turn needs judged=turns, which scores each turn; found "
+                f"judged={self.judged}"
+            )
         return self
 
     @classmethod
@@ -108,7 +117,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     spec = EnvSpec(
         name="prompts",
         headline=("mean_score", "score"),
-        offline_samples=dict.fromkeys(("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")),
+        offline_samples=dict.fromkeys(
+            ("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")
+        ),
     )
     _holds_conversations = False
 
@@ -116,7 +127,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         """Load the prompts; each row is one that the judge can judge."""
         config, train = self.config, split == "train"
         source, split_of = (
-            (config.train_dataset, config.train_split) if train else (config.eval_dataset, config.eval_split)
+            (config.train_dataset, config.train_split)
+            if train
+            else (config.eval_dataset, config.eval_split)
         )
 
         def check(task: PromptTask) -> None:
@@ -126,9 +139,13 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             if task.follow_ups and config.model_answers is not None and not train:
                 raise ValueError("it has several turns, to which model_answers has no answers")
 
-        shown = sorted({*self._any_judge.shown_columns, *(ROW_TEXTS if self._user is not None else ())})
+        shown = sorted(
+            {*self._any_judge.shown_columns, *(ROW_TEXTS if self._user is not None else ())}
+        )
         turns = config.asked_turns
-        return prompt_tasks(source, split_of, also=shown, turns=turns, shows_images=True, check=check)
+        return prompt_tasks(
+            source, split_of, also=shown, turns=turns, shows_images=True, check=check
+        )
 
     @cached_property
     def _user(self) -> SimulatedUser | None:
@@ -157,13 +174,17 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         said = (*task.turns, *turns_of_completions(completions))
         return await self._user.message(task.uid, said, task.fields, number)
 
-    async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
+    async def judge(
+        self, task: PromptTask, completions: Sequence[Completion]
+    ) -> Judgment[ScoreParts]:
         """Score the answer, or the conversation as `judged` says."""
         tasks = self._judge_tasks(task, completions)
         if self.config.judged != "turns":
             judgment = await self.answer_judge.judge(tasks[0])
         else:
-            judgment = _mean_of_turns(await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1)))
+            judgment = _mean_of_turns(
+                await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1))
+            )
         if judgment.detail is None or not judgment.left_out:
             return judgment
         parts = {**judgment.detail.parts, "left_out": float(judgment.left_out)}
@@ -173,13 +194,19 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
         turns = turns_of_completions(completions)
         own = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
-        spans = {"whole": [(0, len(turns))], "turns": [(at, at + 1) for at in own], "last": [(own[-1], len(turns))]}
+        spans = {
+            "whole": [(0, len(turns))],
+            "turns": [(at, at + 1) for at in own],
+            "last": [(own[-1], len(turns))],
+        }
         tasks: list[JudgeTask] = []
         for begin, end in spans[self.config.judged]:
             response = turns[begin:end]
             answer = response[0].text if len(response) == 1 else transcript(response)
             one = self._any_judge.task(task, answer, transcript((*task.turns, *turns[:begin])))
-            said = next((each for each in completions if each.written and each.answer == answer), None)
+            said = next(
+                (each for each in completions if each.written and each.answer == answer), None
+            )
             one = one if said is None else replace(one, written=(said.written,))
             tasks.append(replace(one, traces=(response,)) if self.has_follow_ups(task) else one)
         return tasks
@@ -188,7 +215,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         with component(f"turn_{number}"):
             return await self.answer_judge.judge(task)
 
-    def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]
+    ) -> None:
         """Record the score overall and by category, the turns, and how often a cascade escalates."""
         score = self.spec.invalid_score if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True)
@@ -219,7 +248,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     @classmethod
     def spec_for(cls, config: PromptsConfig) -> EnvSpec:
         """Show the mean score of each part of a reward."""
-        parts = [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in config.part_names]
+        parts = [
+            Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number")
+            for name in config.part_names
+        ]
         return replace(cls.spec, outcomes=parts)
 
     def has_follow_ups(self, task: PromptTask) -> bool:
@@ -232,7 +264,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return isinstance(self._any_judge.single, CascadeJudge)
 
     async def level(
-        self, task: PromptTask, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[ScoreParts]]
+        self,
+        task: PromptTask,
+        rollouts: Sequence[Sequence[Completion]],
+        judgments: Sequence[Judgment[ScoreParts]],
     ) -> Sequence[Judgment[ScoreParts]]:
         """Let the strong judge of a cascade decide all completions of a group if it decides one."""
         cascade = self._any_judge.single
@@ -248,30 +283,49 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return [
             judgment
             if judgment is before or judgment.score is None
-            else replace(judgment, detail=ScoreParts(dict(judgment.components), {name: judgment.score}))
+            else replace(
+                judgment, detail=ScoreParts(dict(judgment.components), {name: judgment.score})
+            )
             for before, judgment in zip(found, levelled, strict=True)
         ]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
         """Name the means of categories and of turns."""
-        most = 1 + self.config.user_max_turns + max((len(task.follow_ups) for task in tasks), default=0)
+        most = (
+            1
+            + self.config.user_max_turns
+            + max((len(task.follow_ups) for task in tasks), default=0)
+        )
         self._holds_conversations = most > 1
         if most > 1:
             metrics.expect("no completion has a score", "turns")
         for number in range(1, most + 1) if self.config.judged == "turns" else ():
-            metrics.expect("no conversation with a score has this turn", f"mean_score_{_TURN}{number}")
+            metrics.expect(
+                "no conversation with a score has this turn", f"mean_score_{_TURN}{number}"
+            )
         if self.config.of_kind(CascadeSettings):
             metrics.expect("no completion has a score", "escalated_rate")
-            metrics.expect("no row that the cheap judge decides was shown to both", "rechecked_differ_rate")
+            metrics.expect(
+                "no row that the cheap judge decides was shown to both", "rechecked_differ_rate"
+            )
         for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
+            metrics.expect(
+                "no row of this category has a score",
+                f"mean_score_category_{metrics.names(category)}",
+            )
 
 
 def _mean_of_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
     """The judgment of a conversation whose turns were judged: without a score if one of them has none."""
     named = [(f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)]
-    said = "\n\n".join(f"{name}: {judgment.explanation}" for name, judgment in named if judgment.explanation)
-    calls = tuple(replace(call, name=f"{call.name}/{name}") for name, judgment in named for call in judgment.calls)
+    said = "\n\n".join(
+        f"{name}: {judgment.explanation}" for name, judgment in named if judgment.explanation
+    )
+    calls = tuple(
+        replace(call, name=f"{call.name}/{name}")
+        for name, judgment in named
+        for call in judgment.calls
+    )
     suspects = sum(judgment.suspects for judgment in judgments)
     failed = [(name, judgment) for name, judgment in named if judgment.score is None]
     if failed:
@@ -280,11 +334,23 @@ def _mean_of_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreP
         return Judgment(None, first.status, explanation=why, calls=calls, suspects=suspects)
     scores = {name: judgment.score for name, judgment in named if judgment.score is not None}
     details = [judgment.detail for judgment in judgments if judgment.detail is not None]
-    parts, terms = (_means([getattr(detail, field) for detail in details]) for field in ("parts", "contributions"))
+    parts, terms = (
+        _means([getattr(detail, field) for detail in details])
+        for field in ("parts", "contributions")
+    )
     label = ", ".join(f"{score:.4g}" for score in scores.values())
     detail = ScoreParts({**scores, **parts}, terms)
     cut = sum(judgment.left_out for judgment in judgments)
-    return Judgment(fmean(scores.values()), Status.OK, label, said, calls, detail, suspects=suspects, left_out=cut)
+    return Judgment(
+        fmean(scores.values()),
+        Status.OK,
+        label,
+        said,
+        calls,
+        detail,
+        suspects=suspects,
+        left_out=cut,
+    )
 
 
 def _means(values: Sequence[Mapping[str, float]]) -> dict[str, float]:

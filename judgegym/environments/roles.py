@@ -2,7 +2,8 @@
 
 Compare scores by a rubric with gold scores: those of a policy as judge, and those of any judge.
 
-Compare yes/no verdicts on aspects with gold verdicts: those of a policy as judge, and those of any judge.
+Compare yes/no verdicts on aspects with gold verdicts: those of a policy as judge, and those of any
+judge.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from judgegym.data.rubric_rows import AspectTask
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.settings import EnvConfig
-from judgegym.judges.aspects.judge import AspectDetail, PanelDetail, cast_vote, count_votes, read_verdict
+from judgegym.judges.aspects.judge import (
+    AspectDetail,
+    PanelDetail,
+    cast_vote,
+    count_votes,
+    read_verdict,
+)
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judgment import Judgment, Scale, Status
@@ -30,7 +37,8 @@ from judgegym.judges.rubrics.prompt import SCORE_PARSERS, Pooling, RubricJudgeSe
 from judgegym.statistics.agreement import score_agreement, verdict_agreement
 
 Role = Annotated[
-    Literal["policy", "judge"], BeforeValidator(lambda value: "policy" if value == "respondent" else value)
+    Literal["policy", "judge"],
+    BeforeValidator(lambda value: "policy" if value == "respondent" else value),
 ]
 """The role of the policy; `respondent`, the former name of `policy`, is still accepted."""
 
@@ -47,7 +55,9 @@ class RoleConfig(EnvConfig):
         if self.role == "judge" and "min_response_length" not in self.model_fields_set:
             self.min_response_length = 0  # a verdict may be short
         if self.role == "judge" and self.judge_critique_rounds:
-            raise ValueError("judge_critique_rounds: with role=judge there is no judge besides the policy")
+            raise ValueError(
+                "judge_critique_rounds: with role=judge there is no judge besides the policy"
+            )
         return self
 
     @property
@@ -72,7 +82,11 @@ class ComparedScore:
 
 
 def judgment_of_scores(
-    completions: Sequence[Completion], settings: RubricJudgeSettings, comparison: Comparison, *, gold: float
+    completions: Sequence[Completion],
+    settings: RubricJudgeSettings,
+    comparison: Comparison,
+    *,
+    gold: float,
 ) -> Judgment[RubricDetail]:
     """Judge a policy's scores by their closeness to the gold score; invalid unless all can be read."""
     scores = tuple(_read(completion.answer, settings) for completion in completions)
@@ -80,22 +94,28 @@ def judgment_of_scores(
     spread = statistics.stdev(readable) if len(readable) > 1 else None
     detail = RubricDetail(scores, spread, gold)
     if len(readable) < len(completions):
-        return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable score", detail=detail)
+        return Judgment(
+            None, Status.INVALID_COMPLETION, explanation="no readable score", detail=detail
+        )
     pooled = pool(readable, settings.samples_pooling)
-    return Judgment(closeness(pooled, gold, settings.scale, comparison), Status.OK, f"{pooled:g}", detail=detail)
+    return Judgment(
+        closeness(pooled, gold, settings.scale, comparison), Status.OK, f"{pooled:g}", detail=detail
+    )
 
 
 def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
     score = SCORE_PARSERS[settings.output_format](text, settings.scale)
     # The sample holds the text already, as the policy's answer.
-    return RubricScore(score, None, "", is_strict_feedback(text, settings.output_format, settings.scale))
+    return RubricScore(
+        score, None, "", is_strict_feedback(text, settings.output_format, settings.scale)
+    )
 
 
 def closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -> float:
     """Return how close a score is to the gold score, from 0 to 1.
 
-    With δ = |score − gold| / (highest − lowest): `distance` is 1 − δ, `squared` is 1 − δ², and `exact` is 1 if both are
-    nearest to the same level of the scale and otherwise 0.
+    With δ = |score − gold| / (highest − lowest): `distance` is 1 − δ, `squared` is 1 − δ², and
+    `exact` is 1 if both are nearest to the same level of the scale and otherwise 0.
     """
     if comparison == "exact":
         return float(scale.nearest(score) == scale.nearest(gold))
@@ -107,9 +127,13 @@ def pooled_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> f
     """Return the pooled score of a judge; `None` if it gave none."""
     if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
         return None
-    if judgment.detail.gold is None:  # the judge's own; the score of a policy as judge is its closeness to gold
+    if (
+        judgment.detail.gold is None
+    ):  # the judge's own; the score of a policy as judge is its closeness to gold
         return judgment.score
-    return pool([score.value for score in judgment.detail.judgments if score.value is not None], pooling)
+    return pool(
+        [score.value for score in judgment.detail.judgments if score.value is not None], pooling
+    )
 
 
 def compare_score(
@@ -124,7 +148,12 @@ def compare_score(
 
 
 def record_score_agreement(
-    metrics: MetricAggregator, compared: Sequence[ComparedScore], scale: Scale, *, rows: int, with_critique: bool
+    metrics: MetricAggregator,
+    compared: Sequence[ComparedScore],
+    scale: Scale,
+    *,
+    rows: int,
+    with_critique: bool,
 ) -> None:
     """Record the agreement with gold over rows with a score: statistics, and a count for each pair of levels."""
     metrics.count("n_used", len(compared))
@@ -132,9 +161,13 @@ def record_score_agreement(
     scores, golds = [pair.score for pair in compared], [pair.gold for pair in compared]
     metrics.take(score_agreement(scores, golds, scale))
     if with_critique:
-        metrics.take(score_agreement([pair.before for pair in compared], golds, scale), "_before_critique")
+        metrics.take(
+            score_agreement([pair.before for pair in compared], golds, scale), "_before_critique"
+        )
     if len(scale.levels) > LISTED_LEVELS:
-        metrics.leave_out("confusion", f"a scale of {len(scale.levels)} levels makes too long a table")
+        metrics.leave_out(
+            "confusion", f"a scale of {len(scale.levels)} levels makes too long a table"
+        )
         return
     cells = Counter((scale.nearest(pair.gold), scale.nearest(pair.score)) for pair in compared)
     for gold_level in scale.levels:
@@ -164,16 +197,28 @@ def judgment_of_votes(
     verdict = count_votes(aspect.name, votes, min(strictness, len(completions)))
     detail = PanelDetail((verdict,), gold=gold)
     if verdict.yes is None:
-        return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail)
-    return Judgment(float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail)
+        return Judgment(
+            None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail
+        )
+    return Judgment(
+        float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail
+    )
 
 
-def compare_verdicts(task: AspectTask, judgment: Judgment[PanelDetail] | None) -> list[ComparedVerdict]:
+def compare_verdicts(
+    task: AspectTask, judgment: Judgment[PanelDetail] | None
+) -> list[ComparedVerdict]:
     """Return the judge's verdict for each gold verdict of a row."""
     detail = judgment.detail if judgment is not None else None
-    verdicts = {verdict.aspect: verdict.yes for verdict in detail.aspects} if detail is not None else {}
-    rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
-    before = {round_.component: round_.before == "yes" for round_ in reversed(rounds)}  # the first round's stays
+    verdicts = (
+        {verdict.aspect: verdict.yes for verdict in detail.aspects} if detail is not None else {}
+    )
+    rounds = (
+        judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
+    )
+    before = {
+        round_.component: round_.before == "yes" for round_ in reversed(rounds)
+    }  # the first round's stays
     return [
         ComparedVerdict(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
         for name, gold in task.golds.items()
@@ -181,7 +226,11 @@ def compare_verdicts(task: AspectTask, judgment: Judgment[PanelDetail] | None) -
 
 
 def record_verdict_agreement(
-    metrics: MetricAggregator, compared: Sequence[ComparedVerdict], names: Sequence[str], *, with_critique: bool
+    metrics: MetricAggregator,
+    compared: Sequence[ComparedVerdict],
+    names: Sequence[str],
+    *,
+    with_critique: bool,
 ) -> None:
     """Record the agreement with gold: over all verdicts, for each name and, with critique, before critique."""
     used = [verdict for verdict in compared if verdict.yes is not None]
@@ -189,13 +238,22 @@ def record_verdict_agreement(
     metrics.count("n_failed", len(compared) - len(used))
     _take_agreement(metrics, used)
     for name in names:
-        _take_agreement(metrics, [verdict for verdict in used if verdict.aspect == name], f"_{slug(name)}")
+        _take_agreement(
+            metrics, [verdict for verdict in used if verdict.aspect == name], f"_{slug(name)}"
+        )
     if with_critique:
-        _take_agreement(metrics, [replace(verdict, yes=verdict.before) for verdict in used], "_before_critique")
+        _take_agreement(
+            metrics, [replace(verdict, yes=verdict.before) for verdict in used], "_before_critique"
+        )
 
 
-def _take_agreement(metrics: MetricAggregator, compared: Sequence[ComparedVerdict], suffix: str = "") -> None:
-    verdicts, golds = [bool(verdict.yes) for verdict in compared], [verdict.gold for verdict in compared]
+def _take_agreement(
+    metrics: MetricAggregator, compared: Sequence[ComparedVerdict], suffix: str = ""
+) -> None:
+    verdicts, golds = (
+        [bool(verdict.yes) for verdict in compared],
+        [verdict.gold for verdict in compared],
+    )
     metrics.take(verdict_agreement(verdicts, golds), suffix)
 
 

@@ -1,6 +1,7 @@
 """Rubric-absolute: score a response by a rubric, on a scale of whole numbers. The policy responds, or it is the judge.
 
-Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
+    (2023).
 """
 
 from __future__ import annotations
@@ -69,11 +70,15 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
     distance: 1 − |Δ| / (scale_max − scale_min). squared: 1 − (Δ / (scale_max − scale_min))²."""
     default_rubric: TextOrFile | None = setting(None)
     """Use this rubric for rows without one; @file reads it from a file."""
-    train_dataset: str = setting("prometheus-eval/Feedback-Collection", verbs=ROLLOUTS, group="data", common=True)
+    train_dataset: str = setting(
+        "prometheus-eval/Feedback-Collection", verbs=ROLLOUTS, group="data", common=True
+    )
     """Train on this dataset: hub name or file."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
-    eval_dataset: str = setting("prometheus-eval/Feedback-Bench", verbs=EVALUATIONS, group="data", common=True)
+    eval_dataset: str = setting(
+        "prometheus-eval/Feedback-Bench", verbs=EVALUATIONS, group="data", common=True
+    )
     """Evaluate on this dataset: hub name or file."""
     eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
@@ -81,15 +86,21 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, EnvironmentJurySetti
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.score_responses and self.model_answers is not None:
-            raise ValueError("score_responses and model_answers are two sources of responses; expected one")
+            raise ValueError(
+                "score_responses and model_answers are two sources of responses; expected one"
+            )
         if self.role == "judge" and self.score_responses:
-            raise ValueError("score_responses: with role=judge the policy scores the rows' own responses already")
+            raise ValueError(
+                "score_responses: with role=judge the policy scores the rows' own responses already"
+            )
         return self
 
 
 def pooled_detail(judgments: Sequence[Judgment[RubricDetail]]) -> RubricDetail:
     """Return the judgments of all members of a jury, and the spread of the members' scores."""
-    judged = tuple(one for each in judgments if each.detail is not None for one in each.detail.judgments)
+    judged = tuple(
+        one for each in judgments if each.detail is not None for one in each.detail.judgments
+    )
     scores = [each.score for each in judgments if each.score is not None]
     return RubricDetail(judged, statistics.stdev(scores) if len(scores) > 1 else None)
 
@@ -102,7 +113,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         headline=("mean_reward", "reward"),
         judge="rubric",
         jury_detail=pooled_detail,
-        offline_samples=dict.fromkeys(("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")),
+        offline_samples=dict.fromkeys(
+            ("train_dataset", "eval_dataset"), str(SAMPLES / "rubric_absolute.jsonl")
+        ),
     )
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
@@ -110,17 +123,28 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         config = self.config
         source = config.train_dataset if split == "train" else config.eval_dataset
         if config.weighting == "logprobs" and config.role == "judge":
-            raise SettingsError("--env.weighting: logprobs is for role=policy; a policy's verdict is its text")
-        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
+            raise SettingsError(
+                "--env.weighting: logprobs is for role=policy; a policy's verdict is its text"
+            )
+        rows = load_rows(
+            source, split=config.train_split if split == "train" else config.eval_split
+        )
         tasks = read_rubric_rows(rows, config.scale, default_rubric=config.default_rubric)
         if config.role == "policy" and not (self._scores_responses and split == "eval"):
             return tasks
         usable = tasks.where(lambda task: task.response is not None and task.gold is not None)
         if not usable:
             needed_by = "role=judge" if config.role == "judge" else "score_responses"
-            raise DataError(f"{source}: {needed_by} needs rows with a response and a gold score, and there are none")
+            raise DataError(
+                f"{source}: {needed_by} needs rows with a response and a gold score, and there are "
+                "none"
+            )
         if len(usable) < len(tasks):
-            self.warn_once(logger, f"{len(tasks) - len(usable)} of {len(tasks)} rows have no response or no gold score")
+            self.warn_once(
+                logger,
+                f"{len(tasks) - len(usable)} of {len(tasks)} rows have no response or no gold "
+                "score",
+            )
         return usable
 
     @property
@@ -138,9 +162,13 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Make the judge's prompt for a policy that judges."""
         assert task.response is not None  # tasks() left the others out
         system = system_text(self.config, "thinking_judge")
-        return rubric_prompt(task.rubric, judge_task(task, task.response), self.config, system=system)
+        return rubric_prompt(
+            task.rubric, judge_task(task, task.response), self.config, system=system
+        )
 
-    async def judge(self, task: RubricTask, completions: Sequence[Completion]) -> Judgment[RubricDetail]:
+    async def judge(
+        self, task: RubricTask, completions: Sequence[Completion]
+    ) -> Judgment[RubricDetail]:
         """Score the response; with role=judge, compare the policy's score with the gold score."""
         if self.config.role == "judge":
             assert task.gold is not None  # tasks() left the others out
@@ -158,14 +186,18 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Compare responses to the instruction by the rubric, with the reference as one more."""
         return JudgeTask(task.question, (), rubric=task.rubric.explained, baseline=task.reference)
 
-    def record_metrics(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]
+    ) -> None:
         """Record rewards overall and by category, the distribution of the scores, formats and spread."""
         config, detail = self.config, sample.detail
         score = self.spec.invalid_score if sample.score is None else sample.score
         reward = score if config.role == "judge" else config.scale.unit(score)
         metrics.mean("mean_reward", reward, interval=True)
         if config.role == "policy":
-            metrics.mean("mean_score", score, interval=True, ends=(config.scale.low, config.scale.high))
+            metrics.mean(
+                "mean_score", score, interval=True, ends=(config.scale.low, config.scale.high)
+            )
         if task.category is not None:
             metrics.mean(f"mean_reward_{metrics.names(task.category)}", reward)
         if detail is None:
@@ -179,15 +211,22 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             for level in config.scale.levels:
                 metrics.rate(f"score_freq_{level}", config.scale.nearest(pooled) == level)
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[RubricTask, Sample[RubricDetail]]]
+    ) -> None:
         """Record the agreement of the judge, which may be the policy, with gold."""
         config = self.config
         if config.role != "judge" and not self._scores_responses:
             return
-        compared = [compare_score(sample.judgment, config.samples_pooling, task.gold) for task, sample in rows]
+        compared = [
+            compare_score(sample.judgment, config.samples_pooling, task.gold)
+            for task, sample in rows
+        ]
         used = [pair for pair in compared if pair is not None]
         with_critique = config.judge_critique_rounds > 0 and not config.judges
-        record_score_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
+        record_score_agreement(
+            metrics, used, config.scale, rows=len(rows), with_critique=with_critique
+        )
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:
         """Return the rubric and the reference; with role=judge, also the response that the policy scores."""
@@ -205,17 +244,26 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         documented = (
             ("no row of this category has a score", "mean_reward_{category}"),
             ("no response was judged", "strict_format_rate"),
-            *([("no response has two scores", "spread_of_judgments")] * (config.samples_per_item > 1)),
+            *(
+                [("no response has two scores", "spread_of_judgments")]
+                * (config.samples_per_item > 1)
+            ),
             ("no score could be read", *frequencies) if is_listed else unlisted,
         )
         outcomes = (
             Outcome.of("mean score", "mean_score", unit="number"),
             *([Outcome("scores", frequencies)] * is_listed),
-            Outcome("agreement with gold", {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"}, unit="number"),
+            Outcome(
+                "agreement with gold",
+                {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"},
+                unit="number",
+            ),
             Outcome.of("strict format", "strict_format_rate"),
         )
         invalid_score = 0.0 if config.role == "judge" else float(config.scale_min)
-        return replace(cls.spec, invalid_score=invalid_score, outcomes=outcomes, documented=documented)
+        return replace(
+            cls.spec, invalid_score=invalid_score, outcomes=outcomes, documented=documented
+        )
 
     def dataset_answer(self, task: RubricTask) -> str | None:
         """Return the row's own response, if that is scored."""
@@ -234,7 +282,9 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         agrees = None if score is None else scale.nearest(score) == scale.nearest(task.gold)
         return (GoldLabel("", task.gold, score, agrees),)
 
-    def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
+    def record_failure(
+        self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]
+    ) -> None:
         """Count a missing score that would be compared with gold, and the formats of the judge's texts."""
         if self._scores_responses:
             metrics.count("n_failed")

@@ -1,6 +1,7 @@
 """Rubric checklist: each row brings criteria with points, and an answer's score is that of the criteria it meets.
 
-Sources: HealthBench (openai/simple-evals) for rows, the score of a row and of the benchmark; Rubrics as Rewards (2025).
+Sources: HealthBench (openai/simple-evals) for rows, the score of a row and of the benchmark;
+    Rubrics as Rewards (2025).
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
     # Until the command handles it, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from judgegym.data.checklist_rows import ChecklistTask, read_checklists, read_gold_checklists, with_dropout
+from judgegym.data.checklist_rows import (
+    ChecklistTask,
+    read_checklists,
+    read_gold_checklists,
+    with_dropout,
+)
 from judgegym.data.rows import Split, load_rows
 from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
@@ -33,7 +39,11 @@ from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verd
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
 from judgegym.judges.checklists.judge import ChecklistDetail, clipped, decide
-from judgegym.judges.checklists.prompt import ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
+from judgegym.judges.checklists.prompt import (
+    ChecklistJudgeSettings,
+    ChecklistPrompt,
+    checklist_prompt,
+)
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
@@ -64,7 +74,9 @@ class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, EnvironmentJuryS
     """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
     train_split: str = setting("train", verbs=ROLLOUTS, group="data")
     """Train on this split of a hub dataset."""
-    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset")
+    eval_dataset: str | None = setting(
+        None, verbs=EVALUATIONS, group="data", common=True, fallback="train_dataset"
+    )
     """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
     eval_split: str = setting("test", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
@@ -84,7 +96,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         training_headline="mean_reward",
         judge="checklist",
         outcomes=(
-            Outcome("HealthBench's score", {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"}),
+            Outcome(
+                "HealthBench's score",
+                {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"},
+            ),
             Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
             Outcome.of("rows with a verdict drawn again", "redraw_rate", is_fault=True),
         ),
@@ -97,14 +112,23 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
         config = self.config
-        source = config.train_dataset if split == "train" else config.eval_dataset or config.train_dataset
-        rows = load_rows(source, split=config.train_split if split == "train" else config.eval_split)
+        source = (
+            config.train_dataset
+            if split == "train"
+            else config.eval_dataset or config.train_dataset
+        )
+        rows = load_rows(
+            source, split=config.train_split if split == "train" else config.eval_split
+        )
         column = config.criteria_column
         if config.role == "judge":
-            tasks = read_gold_checklists(rows, config.criteria, column=column, per_task=config.criteria_per_call)
+            tasks = read_gold_checklists(
+                rows, config.criteria, column=column, per_task=config.criteria_per_call
+            )
             if not tasks:
                 raise DataError(
-                    f"{source}: role=judge needs rows with an answer and gold verdicts on its criteria (a column "
+                    f"{source}: role=judge needs rows with an answer and gold verdicts on its "
+                    "criteria (a column "
                     "`verdicts` of names and 1 or 0, or a list), and there are none"
                 )
         else:
@@ -117,7 +141,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self._tags |= tags
         self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
-            return tasks.map(lambda task: with_dropout(task, config.rubric_dropout, config.seed, config.formula))
+            return tasks.map(
+                lambda task: with_dropout(task, config.rubric_dropout, config.seed, config.formula)
+            )
         return tasks
 
     @cached_property
@@ -131,14 +157,24 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             return [self._prompt(task).prompt.messages] * self.config.vote_count()
         *before, last = task.prompt.messages
         context = "" if task.context is None else f"\n\nContext:\n{task.context}"
-        return [[*self.system_messages, *before, Message(role=last["role"], content=f"{last['content']}{context}")]]
+        return [
+            [
+                *self.system_messages,
+                *before,
+                Message(role=last["role"], content=f"{last['content']}{context}"),
+            ]
+        ]
 
     def _prompt(self, task: ChecklistTask) -> ChecklistPrompt:
         """Make the judge's prompt for a policy that judges."""
         system = system_text(self.config, "thinking_judge")
-        return checklist_prompt(judge_task(task, task.answer or ""), task.criteria, self.config, system=system)
+        return checklist_prompt(
+            judge_task(task, task.answer or ""), task.criteria, self.config, system=system
+        )
 
-    async def judge(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
+    async def judge(
+        self, task: ChecklistTask, completions: Sequence[Completion]
+    ) -> Judgment[ChecklistDetail]:
         """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
         if task.is_judged:
             return self._judgment_of_votes(task, completions)
@@ -146,18 +182,26 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         detail = judgment.detail and replace(judgment.detail, left_out=task.left_out)
         return replace(judgment, detail=detail)
 
-    def _judgment_of_votes(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
+    def _judgment_of_votes(
+        self, task: ChecklistTask, completions: Sequence[Completion]
+    ) -> Judgment[ChecklistDetail]:
         """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
         prompt = self._prompt(task)
         read = [prompt.find(completion.answer) for completion in completions]
         votes = [vote.value for vote in read if vote is not None]
         if 2 * len(votes) <= len(completions):
             why = f"{len(votes)} of {len(completions)} texts have a whole verdict"
-            return Judgment(None, Status.INVALID_COMPLETION, explanation=why, suspects=prompt.prompt.suspects)
+            return Judgment(
+                None, Status.INVALID_COMPLETION, explanation=why, suspects=prompt.prompt.suspects
+            )
         details = tuple(decide(task.criteria, votes))
         right = sum(detail.value == task.golds[detail.name] for detail in details)
-        detail = ChecklistDetail(details, self.config.formula, redrawn=len(completions) - len(votes))
-        judgment = Judgment(right / len(details), Status.OK, f"{right} of {len(details)} right", detail=detail)
+        detail = ChecklistDetail(
+            details, self.config.formula, redrawn=len(completions) - len(votes)
+        )
+        judgment = Judgment(
+            right / len(details), Status.OK, f"{right} of {len(details)} right", detail=detail
+        )
         return replace(judgment, suspects=prompt.prompt.suspects)
 
     def reward(self, judgment: Judgment[ChecklistDetail]) -> float:
@@ -167,10 +211,21 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def group_case(self, task: ChecklistTask) -> JudgeTask:
         """Compare answers by all criteria together, with the reference as one more."""
-        lines = [f"- {one.text} ({one.points:g} points{', required' if one.required else ''})" for one in task.criteria]
-        return JudgeTask(task.question, (), rubric="\n".join(lines), context=task.context, baseline=task.reference)
+        lines = [
+            f"- {one.text} ({one.points:g} points{', required' if one.required else ''})"
+            for one in task.criteria
+        ]
+        return JudgeTask(
+            task.question,
+            (),
+            rubric="\n".join(lines),
+            context=task.context,
+            baseline=task.reference,
+        )
 
-    def record_metrics(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]
+    ) -> None:
         """Record scores by category and tag, the criteria that are met, and how far votes agree."""
         score = sample.score or 0.0
         metrics.mean("mean_score", score, interval=True)
@@ -196,7 +251,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             metrics.mean("criteria_left_out", len(task.left_out))
 
     def summarise(
-        self, metrics: MetricAggregator, rows: Sequence[tuple[ChecklistTask, Sample[ChecklistDetail]]]
+        self,
+        metrics: MetricAggregator,
+        rows: Sequence[tuple[ChecklistTask, Sample[ChecklistDetail]]],
     ) -> None:
         """Record HealthBench's numbers, criteria without a signal, and the agreement with gold."""
         scores: dict[str, list[float]] = {}
@@ -205,7 +262,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         for task, sample in rows:
             compared += self._compared(task, sample)
             score, detail = sample.score or 0.0, sample.detail
-            # A malformed answer meets no criterion: it is in the mean of each tag that it could have a score by.
+            # A malformed answer meets no criterion: it is in the mean of each tag that it could
+            # have a score by.
             unmet = [GradedCriterion(one, 0.0) for one in task.criteria]
             tags = detail.tags if detail is not None else tag_scores(unmet, "healthbench")
             for tag, of_tag in {"": score, **tags, **dict.fromkeys(task.tags, score)}.items():
@@ -220,33 +278,53 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if compared or metrics.counted("n_failed"):
             record_verdict_agreement(metrics, compared, sorted(self._named), with_critique=False)
 
-    def _record_benchmark(self, metrics: MetricAggregator, scores: Mapping[str, Sequence[float]]) -> None:
+    def _record_benchmark(
+        self, metrics: MetricAggregator, scores: Mapping[str, Sequence[float]]
+    ) -> None:
         """Record for all rows and for each tag the clipped mean, its deviation over resamples, and the rows."""
         for tag in sorted(scores):
             end = f"_tag_{self.tag_names(tag)}" if tag else ""
             metrics.number(f"clipped_score{end}", clipped_mean(scores[tag]))
-            metrics.number(f"clipped_score_bootstrap_std{end}", clipped_mean_std(scores[tag], seed=self.config.seed))
+            metrics.number(
+                f"clipped_score_bootstrap_std{end}",
+                clipped_mean_std(scores[tag], seed=self.config.seed),
+            )
             metrics.count(f"clipped_score_n_samples{end}", len(scores[tag]))
 
-    def _record_saturation(self, metrics: MetricAggregator, values: Mapping[str, Sequence[float]]) -> None:
+    def _record_saturation(
+        self, metrics: MetricAggregator, values: Mapping[str, Sequence[float]]
+    ) -> None:
         """Count the criteria that all rows meet or that none meets, which give no signal, and name them in the log."""
         shared = {text: found for text, found in values.items() if len(found) > 1}
         for word, value in (("always", 1.0), ("never", 0.0)):
             same = [text for text, found in shared.items() if set(found) == {value}]
             metrics.count(f"criteria_{word}_met", len(same))
             for text in same[:MOST_NAMED]:
-                logger.info("%s met, in %d rows: no signal: %s", word, len(shared[text]), " ".join(text.split())[:100])
+                logger.info(
+                    "%s met, in %d rows: no signal: %s",
+                    word,
+                    len(shared[text]),
+                    " ".join(text.split())[:100],
+                )
         metrics.count("criteria_in_several_rows", len(shared))
 
-    def _compared(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> list[ComparedVerdict]:
+    def _compared(
+        self, task: ChecklistTask, sample: Sample[ChecklistDetail]
+    ) -> list[ComparedVerdict]:
         """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
-        own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
+        own, judged = (
+            self.dataset_answer(task),
+            [completion.answer for completion in sample.completions],
+        )
         if not task.is_judged and judged != [own]:
             return []
         details = sample.detail.criteria if sample.detail is not None else ()
         found = {one.name: None if one.value is None else one.value == 1.0 for one in details}
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
-        return [ComparedVerdict(name, found.get(name), found.get(name), task.golds[name]) for name in names]
+        return [
+            ComparedVerdict(name, found.get(name), found.get(name), task.golds[name])
+            for name in names
+        ]
 
     def texts(self, task: ChecklistTask) -> Mapping[str, str]:
         """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
@@ -268,7 +346,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
         """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
         return [
-            GoldLabel.of(_WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect)
+            GoldLabel.of(
+                _WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect
+            )
             for each in self._compared(task, sample)
         ]
 
@@ -276,15 +356,23 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         """Name the metrics of categories, tags, criteria and votes."""
         none = "no answer was judged"
         for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
+            metrics.expect(
+                "no row of this category has a score",
+                f"mean_score_category_{metrics.names(category)}",
+            )
         metrics.expect(none, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate")
-        metrics.expect("the criterion was not assessed", *(f"met_rate_{slug(name)}" for name in sorted(self._named)))
+        metrics.expect(
+            "the criterion was not assessed",
+            *(f"met_rate_{slug(name)}" for name in sorted(self._named)),
+        )
         if self.config.role == "policy":
             metrics.expect(none, "requirement_unmet_rate")
             for tag in sorted(self._tags):
                 metrics.expect("no row has a score by the tag", f"tag_score_{self.tag_names(tag)}")
 
-    def record_failure(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
+    def record_failure(
+        self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]
+    ) -> None:
         """Count the missing verdicts that would be compared with gold."""
         missing = len(self._compared(task, sample))
         if missing:
@@ -293,7 +381,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
 def judge_task(task: ChecklistTask, answer: str) -> JudgeTask:
     """Make the judge's task of a row with this answer."""
-    return JudgeTask(task.question, (answer,), task.reference, context=task.context, criteria=task.criteria)
+    return JudgeTask(
+        task.question, (answer,), task.reference, context=task.context, criteria=task.criteria
+    )
 
 
 if __name__ == "__main__":

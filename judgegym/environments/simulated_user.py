@@ -1,9 +1,10 @@
 """A simulated user: a model at an endpoint of its own says what the user says next in a conversation with the policy.
 
-Guarantees: it sees the conversation with the roles swapped, the policy's texts delimited as data. It ends a
-conversation by a closing line, or by the limit of its turns; the policy is never shown the closing line. Each message
-is seeded by the seed, the row and the turn. A message that is empty, cut off or refused, or that has the closing line
-elsewhere than at its end, is asked for again; what fails after that is a `UserFailure`, never a message.
+Guarantees: it sees the conversation with the roles swapped, the policy's texts delimited as data.
+It ends a conversation by a closing line, or by the limit of its turns; the policy is never shown
+the closing line. Each message is seeded by the seed, the row and the turn. A message that is empty,
+cut off or refused, or that has the closing line elsewhere than at its end, is asked for again; what
+fails after that is a `UserFailure`, never a message.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from judgegym.engine.settings.policy import CALLS
 from judgegym.judges import prompts
 from judgegym.judges.config.endpoint import OPENAI, EndpointSettings, SettingNames, flat_names
 from judgegym.judges.config.explaining import TextOrFile
-from judgegym.judges.config.field_types import BaseUrls, ExtraBody, ExtraHeaders, ModelName, ModelPrice, price_fields
+from judgegym.judges.config.field_types import (
+    BaseUrls,
+    ExtraBody,
+    ExtraHeaders,
+    ModelName,
+    ModelPrice,
+    price_fields,
+)
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.conversations.turns import Turn, images_of
 from judgegym.judges.core.delimiters import Lookalikes, delimit
@@ -81,7 +89,8 @@ class UserSettings(BaseModel, use_attribute_docstrings=True):
     no file keeps."""
     user_price: ModelPrice = operational({})
     """Report the simulated user's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or
-    JSON, with cached_input for those in a prefix cache. If unset, with those of the table of list prices, or else the
+    JSON, with cached_input for those in a prefix cache. If unset, with those of the table of list
+    prices, or else the
     cost is unknown."""
 
     def user_chat_settings(self, config: EnvConfig, finish_reasons: Sequence[str]) -> ChatSettings:
@@ -116,7 +125,9 @@ class SimulatedUser:
         """Speak through `client`, whose settings are the user's."""
         self._client, self._settings, self._seed = client, settings, seed
 
-    async def message(self, uid: str, turns: Sequence[Turn], texts: Mapping[str, object], number: int) -> str | None:
+    async def message(
+        self, uid: str, turns: Sequence[Turn], texts: Mapping[str, object], number: int
+    ) -> str | None:
         """Ask for the user's next message; `None` if the user ends the conversation.
 
         Args:
@@ -129,9 +140,20 @@ class SimulatedUser:
             UserFailure: the endpoint never answered, or no answer is a usable message.
         """
         settings, usual = self._settings, (self._settings.user_persona, self._settings.user_goal)
-        told = [str(texts.get(name) or given or "") for name, given in zip(ROW_TEXTS, usual, strict=True)]
-        messages, seed = user_prompt(turns, *told), derive(self._seed, uid, f"user, turn {number}") % _SEEDS
-        ask = partial(self._client.chat, fresh=True, keep=lambda choice: read_message(choice) is not None, name="user")
+        told = [
+            str(texts.get(name) or given or "")
+            for name, given in zip(ROW_TEXTS, usual, strict=True)
+        ]
+        messages, seed = (
+            user_prompt(turns, *told),
+            derive(self._seed, uid, f"user, turn {number}") % _SEEDS,
+        )
+        ask = partial(
+            self._client.chat,
+            fresh=True,
+            keep=lambda choice: read_message(choice) is not None,
+            name="user",
+        )
         for attempt in range(1 + _ASKED_AGAIN):
             try:
                 with component(f"turn_{number}"):
@@ -145,30 +167,48 @@ class SimulatedUser:
             if message is not None:
                 return message or None
         states = {"cut_off": "was cut off", "refused": "is a refusal"}
-        wrong = states.get(answer.first.state, "is empty, or has the closing line elsewhere than at its end")
+        wrong = states.get(
+            answer.first.state, "is empty, or has the closing line elsewhere than at its end"
+        )
         if answer.first.state == "cut_off":
-            wrong = "is empty: thinking used up its completion limit" if is_blank(answer.first.text) else wrong
+            wrong = (
+                "is empty: thinking used up its completion limit"
+                if is_blank(answer.first.text)
+                else wrong
+            )
             wrong = f"{wrong} ({self._client.settings.limit_setting} raises the limit)"
         said = f"none of its {1 + _ASKED_AGAIN} messages can be used; the last one {wrong}"
-        raise UserFailure(f"{settings.user_model_name} at {self._client.settings.endpoints[0].shown}: {said}")
+        raise UserFailure(
+            f"{settings.user_model_name} at {self._client.settings.endpoints[0].shown}: {said}"
+        )
 
 
 def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> list[Message]:
     """The conversation as the user sees it: its own turns are those of the assistant, and the policy's are delimited.
 
-    Instructions to the policy (`system`) are not the user's to see. Images come with the first message.
+    Instructions to the policy (`system`) are not the user's to see. Images come with the first
+    message.
     """
     spoken = [turn for turn in turns if turn.role in ("user", "assistant")]
     delimited = delimit(
-        (persona, goal, *(turn.shown if turn.images else turn.text for turn in spoken)), _LOOKALIKES, shared=2
+        (persona, goal, *(turn.shown if turn.images else turn.text for turn in spoken)),
+        _LOOKALIKES,
+        shared=2,
     )
     (persona, goal, *texts), tag = delimited.texts, delimited.markers.suffix
     begin, end = f"ASSISTANT MESSAGE{tag}:", f"END OF ASSISTANT MESSAGE{tag}:"
-    told = [f"{title}{tag}:\n{text}" for title, text in (("USER PERSONA", persona), ("USER GOAL", goal)) if text]
+    told = [
+        f"{title}{tag}:\n{text}"
+        for title, text in (("USER PERSONA", persona), ("USER GOAL", goal))
+        if text
+    ]
     system = prompts.fill(prompts.load("user"), {"begin": begin, "end": end})
     messages = [Message(role="system", content="\n\n".join([system, *told]))]
     if spoken[0].role == "user":  # chat templates want the first message of this role
-        images = [replace(image, mark=f"[image {n}]") for n, image in enumerate(images_of(spoken), start=1)]
+        images = [
+            replace(image, mark=f"[image {n}]")
+            for n, image in enumerate(images_of(spoken), start=1)
+        ]
         first = Message(role="user", content="Write your first message.")
         messages.append({**first, "images": images} if images else first)
     for turn, text in zip(spoken, texts, strict=True):

@@ -22,23 +22,28 @@ class EnvSpec:
 
     Attributes:
         name: the environment's name in paths and metric tables.
-        headline: the metric, and its label, that the progress display and the training log show; a ratio, mean or rate
-            that `record_metrics` adds to, so that each row's share of it is known.
+        headline: the metric, and its label, that the progress display and the training log show; a
+            ratio, mean or rate that `record_metrics` adds to, so that each row's share of it is
+            known.
         training_headline: the name of that metric in training, if it is another one.
-        reward_range: the lowest and the highest reward of a judged completion, from which monitors of training make a
-            score from 0 to 1, as a gold judge gives it.
-        judge: the judge that the environment asks (`JudgedEnv.answer_judge`): a kind of `judgegym score --judge`, whose
-            settings the environment's inherit, or a function of settings and client that opens a judge. `None`: the
-            settings choose it (`AnyJudgeConfig`), or there is none.
-        jury_detail: makes the detail of a jury's judgment from its members' judgments that have a score; `None` takes
-            the detail of the member whose score is nearest to the jury's.
-        invalid_score: the score in evaluations of a completion in the wrong format, which counts as a wrong answer.
+        reward_range: the lowest and the highest reward of a judged completion, from which monitors
+            of training make a score from 0 to 1, as a gold judge gives it.
+        judge: the judge that the environment asks (`JudgedEnv.answer_judge`): a kind of `judgegym
+            score --judge`, whose settings the environment's inherit, or a function of settings and
+            client that opens a judge. `None`: the settings choose it (`AnyJudgeConfig`), or there
+            is none.
+        jury_detail: makes the detail of a jury's judgment from its members' judgments that have a
+            score; `None` takes the detail of the member whose score is nearest to the jury's.
+        invalid_score: the score in evaluations of a completion in the wrong format, which counts as
+            a wrong answer.
         metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
         outcomes: the metrics that the printed table shows beside the headline.
-        documented: metrics that an evaluation names even without a value: the reason for none, then their names. Names
-            with `{category}` stand for one metric for each category of the rows; so with any attribute of a task.
+        documented: metrics that an evaluation names even without a value: the reason for none, then
+            their names. Names with `{category}` stand for one metric for each category of the rows;
+            so with any attribute of a task.
         offline_samples: the settings that name the bundled samples, for `--offline`.
-        offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
+        offline_prompts: the prompts of a judge of its own, for `--offline`; references are
+            `path/to/file.py:NAME`.
     """
 
     name: str
@@ -68,5 +73,6 @@ class EnvSpec:
         is_pair = isinstance(self.headline, tuple) and len(self.headline) == 2
         if not is_pair or not all(isinstance(part, str) for part in self.headline):
             raise TypeError(
-                f'EnvSpec: expected a metric and its label, headline=("mean_reward", "reward"), found {self.headline!r}'
+                'EnvSpec: expected a metric and its label, headline=("mean_reward", "reward"), '
+                f"found {self.headline!r}"
             )

@@ -1,6 +1,7 @@
 """Arena-Hard: a policy's answer against a baseline's, judged in both orders.
 
-Source: Li et al., From Live Data to High-Quality Benchmarks: The Arena-Hard Pipeline (LMSYS ORG, 2024).
+Source: Li et al., From Live Data to High-Quality Benchmarks: The Arena-Hard Pipeline (LMSYS ORG,
+    2024).
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
-from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
+from judgegym.eval_environments.arena.standings import (
+    style_controlled_win_rate,
+    style_difference,
+    style_of,
+)
 from judgegym.judges.arena import OUTCOMES, ArenaDetail, row_result
 from judgegym.judges.core.judgment import Judgment
 from judgegym.statistics.agreement import side
@@ -51,14 +56,20 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
             "difference of all its models, and another number",
         },
         outcomes=(
-            Outcome("rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}),
+            Outcome(
+                "rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}
+            ),
             Outcome.of("both orders agree", "position_agreement_rate"),
             Outcome.of("at equal style", "style_controlled_winrate", unit="number"),
-            Outcome.of("without a baseline", "prompts_without_baseline", unit="count", is_fault=True),
+            Outcome.of(
+                "without a baseline", "prompts_without_baseline", unit="count", is_fault=True
+            ),
         ),
     )
 
-    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
+    async def judge(
+        self, task: ArenaHardTask, completions: Sequence[Completion]
+    ) -> Judgment[ArenaDetail]:
         """Judge both games at once."""
         (completion,) = completions
         judgment = await self.answer_judge.judge(task.judge_task(completion.answer))
@@ -69,12 +80,17 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         label = OUTCOMES[(side(won) + 1.0) / 2.0]
         return replace(judgment, label=label, detail=replace(detail, entries=(won, won)))
 
-    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]
+    ) -> None:
         """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
         detail, entries = sample.detail, entries_of(sample)
         won, of = sum(entries), float(len(entries))
-        # The specification's names: `winrate` in training, `overall_winrate` beside those of categories in evaluation.
-        metrics.ratio("winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True)
+        # The specification's names: `winrate` in training, `overall_winrate` beside those of
+        # categories in evaluation.
+        metrics.ratio(
+            "winrate" if metrics.prefix == "train" else "overall_winrate", won, of, interval=True
+        )
         label = "loss" if detail is None else sample.label
         for outcome in ("win", "tie", "loss"):
             metrics.count(f"{outcome}_count", outcome == label)
@@ -86,13 +102,18 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         if task.cluster is not None and self.config.cluster_winrates:
             metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, of)
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[ArenaDetail]]]
+    ) -> None:
         """Record the prompts without a baseline, and the win rate at equal style."""
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)
         if not self.config.style_control:
             return
         rate = style_controlled_win_rate(
-            (entries_of(sample), style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)))
+            (
+                entries_of(sample),
+                style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)),
+            )
             for task, sample in rows
         )
         if rate is None:
@@ -103,7 +124,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     @classmethod
     def spec_for(cls, config: ArenaHardConfig) -> EnvSpec:
         """Name the win rates of the categories, and of the clusters if they are asked for."""
-        clusters = [("no row of this cluster has a score", "winrate_cluster_{cluster}")] * config.cluster_winrates
+        clusters = [
+            ("no row of this cluster has a score", "winrate_cluster_{cluster}")
+        ] * config.cluster_winrates
         documented = (
             ("no row of this category has a score", "winrate_{category}"),
             *clusters,
@@ -115,7 +138,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         return replace(cls.spec, documented=documented)
 
     @classmethod
-    def variant(cls, settings: EnvSettings[ArenaHardConfig]) -> type[JudgedEnv[ArenaHardConfig, Any, Any]]:
+    def variant(
+        cls, settings: EnvSettings[ArenaHardConfig]
+    ) -> type[JudgedEnv[ArenaHardConfig, Any, Any]]:
         """Return the environment of several candidates, if there are any."""
         if settings.env.candidates_play is None:
             return cls
@@ -139,7 +164,9 @@ def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
 def record_positions(metrics: MetricAggregator, detail: ArenaDetail) -> None:
     """Record whether the two orders agree, and the advantage of the first position (0 without position bias)."""
     first, second = detail.games
-    assert first.label is not None and second.label is not None  # a detail with entries has both verdicts
+    assert (
+        first.label is not None and second.label is not None
+    )  # a detail with entries has both verdicts
     as_a, as_b = row_result(first.label, second.label, strong_weight=1).entries
     metrics.rate("position_agreement_rate", as_a == as_b)
     metrics.mean("first_position_advantage", as_a - as_b)

@@ -1,9 +1,10 @@
 """Models that an evaluation compares: their settings, and rows that several candidates answer.
 
-A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of candidates.
+A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of
+candidates.
 
-Guarantee: what it says is a completion as that of a policy is, with its thinking split off and its faults; a failure of
-its endpoint is a reply without a completion, never an exception.
+Guarantee: what it says is a completion as that of a policy is, with its thinking split off and its
+faults; a failure of its endpoint is a reply without a completion, never an exception.
 """
 
 from __future__ import annotations
@@ -41,7 +42,13 @@ from judgegym.engine.settings.policy import CALLS, STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.contract import make_conversations
 from judgegym.environments.evaluate.row import RowRunner
-from judgegym.judges.config.endpoint import CALL_NAMES, EndpointSettings, SettingNames, Settings, flat_names
+from judgegym.judges.config.endpoint import (
+    CALL_NAMES,
+    EndpointSettings,
+    SettingNames,
+    Settings,
+    flat_names,
+)
 from judgegym.judges.config.field_types import BaseUrls, ExtraBody, FinishReasons, ModelName
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import FLAT_NAMES
@@ -55,7 +62,13 @@ from judgegym.llm.ledger import component
 from judgegym.llm.providers import ApiName
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON, Choice
-from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
+from judgegym.reports.results.answers import (
+    AnswersReader,
+    JudgedAgain,
+    RowAnswers,
+    are_verdicts,
+    run_of,
+)
 from judgegym.reports.results.run import SavedRun
 
 _KEPT = {field.name: field.name for field in dataclasses.fields(Completion)}
@@ -111,7 +124,9 @@ def _completion(answer: Mapping[str, JSON]) -> Completion:
 class Candidate:
     """A model that answers, at its endpoint, from a file or from a run."""
 
-    def __init__(self, name: str, policy: Policy | None, config: EnvConfig, *, answers: Path | None = None) -> None:
+    def __init__(
+        self, name: str, policy: Policy | None, config: EnvConfig, *, answers: Path | None = None
+    ) -> None:
         """Answer through `policy`, or from a file or a run directory."""
         self.name = name
         self._policy = policy
@@ -127,7 +142,10 @@ class Candidate:
         return self._policy is not None
 
     def load(
-        self, tasks: Sequence[TaskT], conversations: Callable[[TaskT], Sequence[Conversation]], environment: str
+        self,
+        tasks: Sequence[TaskT],
+        conversations: Callable[[TaskT], Sequence[Conversation]],
+        environment: str,
     ) -> None:
         """Read its answers, if they are in a file or a run directory.
 
@@ -142,7 +160,11 @@ class Candidate:
         """
 
         def refusal(run: SavedRun, task: Task, row: RowAnswers) -> str | None:
-            return "they are verdicts of a policy that judged" if are_verdicts(run, row, environment) else None
+            return (
+                "they are verdicts of a policy that judged"
+                if are_verdicts(run, row, environment)
+                else None
+            )
 
         if self._file is None:
             return
@@ -160,7 +182,9 @@ class Candidate:
         row = self.earlier[uid]
         return row.completions or row.policy_error
 
-    async def reply(self, uid: str, conversation: Conversation) -> tuple[Completion | str, CallRun | None]:
+    async def reply(
+        self, uid: str, conversation: Conversation
+    ) -> tuple[Completion | str, CallRun | None]:
         """Return its completion of a row or why there is none, and the call to its endpoint, if one was made."""
         if self.earlier is not None:
             row = self.earlier[uid]
@@ -230,10 +254,17 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
 
         replies = await all_results(map(ask, self.candidates))
         answers = [answer for answer, _ in replies]
-        run = SampleRun(time.monotonic() - started, tuple(run for _, run in replies if run is not None))
+        run = SampleRun(
+            time.monotonic() - started, tuple(run for _, run in replies if run is not None)
+        )
         digest = self.digest(task)
-        sample = Sample[DetailT](task.uid, task.category, task.question, run=run, task_digest=digest)
-        errors = {candidate.name: self.error_of(each) for candidate, each in zip(self.candidates, answers, strict=True)}
+        sample = Sample[DetailT](
+            task.uid, task.category, task.question, run=run, task_digest=digest
+        )
+        errors = {
+            candidate.name: self.error_of(each)
+            for candidate, each in zip(self.candidates, answers, strict=True)
+        }
         if None not in errors.values():  # no judge was asked, so none has failed
             each_one = "; ".join(f"{name}: {error}" for name, error in errors.items())
             reasons = {str(error) for error in errors.values()}
@@ -251,17 +282,27 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
     @property
     def answers_of(self) -> JSON:
         """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
-        runs = {each.name: each.earlier.to_json() for each in self.candidates if each.earlier is not None}
+        runs = {
+            each.name: each.earlier.to_json()
+            for each in self.candidates
+            if each.earlier is not None
+        }
         return runs or None
 
     @property
     def notices(self) -> Sequence[str]:
         """Return which candidates give the answers of a run."""
-        return [f"{each.name}: {each.earlier.words}" for each in self.candidates if each.earlier is not None]
+        return [
+            f"{each.name}: {each.earlier.words}"
+            for each in self.candidates
+            if each.earlier is not None
+        ]
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of the row, and of the answers in files and runs."""
-        return digest(task, {candidate.name: candidate.held_answer(task.uid) for candidate in self.candidates})
+        return digest(
+            task, {candidate.name: candidate.held_answer(task.uid) for candidate in self.candidates}
+        )
 
 
 def csv_file(rows: Iterable[Sequence[str]]) -> bytes:
@@ -278,7 +319,9 @@ _NAMED = 2
 class ModelSettings(Settings):
     """The settings of one model."""
 
-    name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
+    name: str = Field(
+        min_length=1, description="Call the model by this unique name in tables and metrics."
+    )
     model_name: ModelName | None = setting(None)
     """Ask for this model at the endpoint; if unset, for name."""
     base_url: BaseUrls | None = operational(None)
@@ -310,7 +353,9 @@ class ModelSettings(Settings):
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if (self.base_url is None) == (self.answers is None):
-            raise ValueError(f"the model {self.name!r} needs either a base_url or a file of answers")
+            raise ValueError(
+                f"the model {self.name!r} needs either a base_url or a file of answers"
+            )
         return self
 
     @property
@@ -330,8 +375,8 @@ class ModelSettings(Settings):
 
         Args:
             config: the environment's settings.
-            timeout_s: how long one attempt of a call may take, of a model that only answers and is called as a policy;
-                by default it judges, too.
+            timeout_s: how long one attempt of a call may take, of a model that only answers and is
+                called as a policy; by default it judges, too.
 
         Raises:
             SettingsError: a key is needed and there is none.
@@ -358,7 +403,8 @@ class ModelSettings(Settings):
 
 _NAMES = flat_names(ModelSettings)
 _JUDGE_CALLS = {
-    name: FLAT_NAMES[name] for name in ("temperature", "max_tokens", "timeout", "deadline", "max_retries", *CALL_NAMES)
+    name: FLAT_NAMES[name]
+    for name in ("temperature", "max_tokens", "timeout", "deadline", "max_retries", *CALL_NAMES)
 }
 """The settings of a judge's calls, by their names of an endpoint."""
 
@@ -380,19 +426,28 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
         ValueError: two models have the same name.
     """
     slugs = [slug(model.name) for model in models]
-    same = [model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1]
+    same = [
+        model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1
+    ]
     if len(set(same)) == 1:
         raise ValueError(f"two models have the name {same[0]!r}")
     if same:
-        raise ValueError(f"models with the same name, as metrics have it: {', '.join(map(repr, same))}")
+        raise ValueError(
+            f"models with the same name, as metrics have it: {', '.join(map(repr, same))}"
+        )
     pairs = {"_".join(pair): pair for pair in permutations(slugs, 2)}
     if len(pairs) < len(slugs) * (len(slugs) - 1):
         twice = next(pair for pair in permutations(slugs, 2) if pairs["_".join(pair)] != pair)
-        raise ValueError(f"two pairs of models have the name {'_'.join(twice)!r}, as metrics have it; choose others")
+        raise ValueError(
+            f"two pairs of models have the name {'_'.join(twice)!r}, as metrics have it; choose "
+            "others"
+        )
     return models
 
 
-Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)]
+Models = Annotated[
+    list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)
+]
 """Models from YAML or from a JSON list."""
 
 
@@ -405,14 +460,18 @@ def compared_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> 
 
 
 def open_candidates(
-    models: Sequence[ModelSettings], config: EnvConfig, client_of: Callable[[ModelSettings], ChatClient]
+    models: Sequence[ModelSettings],
+    config: EnvConfig,
+    client_of: Callable[[ModelSettings], ChatClient],
 ) -> list[Candidate]:
     """The models as candidates; those with an endpoint answer by their client.
 
     Raises:
         SettingsError: an API key is missing.
     """
-    policies = [None if model.base_url is None else Policy(client_of(model), config) for model in models]
+    policies = [
+        None if model.base_url is None else Policy(client_of(model), config) for model in models
+    ]
     both = zip(models, policies, strict=True)
     return [Candidate(model.name, policy, config, answers=model.answers) for model, policy in both]
 

@@ -1,8 +1,9 @@
 """MT-Bench: two turns of a conversation, each rated from 1 to 10, or compared with a baseline's in both orders.
 
-The files are those of lm-sys/FastChat, or of the same format; none of them is bundled. A question of two turns is asked
-as a conversation: the user's second message follows the policy's first answer. Questions of math, reasoning and coding
-are judged with reference answers.
+The files are those of lm-sys/FastChat, or of the same format; none of them is bundled. A question
+of two turns is asked
+as a conversation: the user's second message follows the policy's first answer. Questions of math,
+reasoning and coding are judged with reference answers.
 
 Source: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023).
 """
@@ -96,7 +97,11 @@ def texts_of_turns(row: Row, path: str, *counts: int) -> tuple[str, ...]:
         DataError: there are others than one of these numbers of texts, or one is blank.
     """
     found = row.value(path)
-    texts = [text for text in found if isinstance(text, str) and text.strip()] if isinstance(found, list) else []
+    texts = (
+        [text for text in found if isinstance(text, str) and text.strip()]
+        if isinstance(found, list)
+        else []
+    )
     if len(texts) not in counts or texts != found:
         raise row.lacks(f"a list of {' or '.join(map(str, counts))} texts in {path}")
     return tuple(texts)
@@ -114,26 +119,42 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         name="mt_bench",
         headline=("mean_score", "score"),
         judge=open_mt_bench_judge,
-        offline_samples={f"{of}_dataset": str(SAMPLES / f"mt_bench_{of}.jsonl") for of in ("question", "reference")},
+        offline_samples={
+            f"{of}_dataset": str(SAMPLES / f"mt_bench_{of}.jsonl")
+            for of in ("question", "reference")
+        },
         offline_prompts=(mt_bench.TURN_PROMPT, mt_bench.CONVERSATION_PROMPT),
     )
 
     def tasks(self, split: Split) -> Sequence[MTBenchTask]:
         """Load the questions, and the answers by which they are judged."""
         if self.config.question_dataset is None:
-            raise SettingsError("--env.question_dataset: expected questions, such as MT-Bench's question.jsonl")
+            raise SettingsError(
+                "--env.question_dataset: expected questions, such as MT-Bench's question.jsonl"
+            )
         rows = load_rows(self.config.question_dataset, split=self.config.split)
         warn_unused_columns(rows, (("turns",),))
-        sources = {name: getattr(self.config, name) for name in ("reference_dataset", "baseline_dataset")}
+        sources = {
+            name: getattr(self.config, name) for name in ("reference_dataset", "baseline_dataset")
+        }
         answers = {
-            name: by_uid(load_rows(source, split=self.config.split)) for name, source in sources.items() if source
+            name: by_uid(load_rows(source, split=self.config.split))
+            for name, source in sources.items()
+            if source
         }
 
         def build(uid: str, row: Row) -> MTBenchTask:
             def given(name: str, *, needed: bool) -> tuple[str, ...]:
                 if needed and uid not in answers.get(name, ()):
-                    raise DataError(f"--env.{name}: no answer to question {uid!r} in {sources[name] or 'any dataset'}")
-                return texts_of_turns(answers[name][uid], "choices.0.turns", len(turns)) if needed else ()
+                    raise DataError(
+                        f"--env.{name}: no answer to question {uid!r} in "
+                        f"{sources[name] or 'any dataset'}"
+                    )
+                return (
+                    texts_of_turns(answers[name][uid], "choices.0.turns", len(turns))
+                    if needed
+                    else ()
+                )
 
             turns, category = texts_of_turns(row, "turns", 1, 2), row.optional_text("category")
             reference = given("reference_dataset", needed=category in WITH_REFERENCES)
@@ -150,10 +171,17 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         """Return the second turn."""
         return task.turns[len(completions)] if len(completions) < len(task.turns) else None
 
-    async def judge(self, task: MTBenchTask, completions: Sequence[Completion]) -> Judgment[MTBenchDetail]:
+    async def judge(
+        self, task: MTBenchTask, completions: Sequence[Completion]
+    ) -> Judgment[MTBenchDetail]:
         """Judge all turns at once."""
-        if self.verb == "evaluate" and len(completions) != len(task.turns):  # answers of a file, or of a stopped run
-            raise DataError(f"question {task.uid!r}: {len(completions)} of {len(task.turns)} turns have an answer")
+        if self.verb == "evaluate" and len(completions) != len(
+            task.turns
+        ):  # answers of a file, or of a stopped run
+            raise DataError(
+                f"question {task.uid!r}: {len(completions)} of {len(task.turns)} turns have an "
+                "answer"
+            )
         shown = zip_longest(task.turns, task.reference, task.baseline)
         turns = [
             JudgeTask(question, (completion.answer,), reference, baseline=baseline)
@@ -166,24 +194,35 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         score = super().reward(judgment)
         return RATINGS.unit(score) if self.config.baseline_dataset is None else score
 
-    def record_metrics(self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: MTBenchTask, sample: Sample[MTBenchDetail]
+    ) -> None:
         """Record the means over all turns, of each turn, and of both by category; of comparisons also the outcomes."""
         name, detail = self.spec.headline[0], sample.detail
         scores = [*detail.parts.values()] if detail else [self.spec.invalid_score] * len(task.turns)
         ends = None if task.baseline else (RATINGS.low, RATINGS.high)
-        for where in ("", *([] if task.category is None else [f"_category_{metrics.names(task.category)}"])):
+        for where in (
+            "",
+            *([] if task.category is None else [f"_category_{metrics.names(task.category)}"]),
+        ):
             metrics.ratio(f"{name}{where}", sum(scores), len(scores), interval=True, ends=ends)
             for turn, score in enumerate(scores, start=1):
                 metrics.mean(f"turn_{turn}_{name}{where}", score, interval=True, ends=ends)
         for worth, outcome in OUTCOMES.items() if task.baseline else ():
             metrics.ratio(f"{outcome}_rate", scores.count(worth), len(scores), interval=True)
-        for one, other in filter(None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()):
+        for one, other in filter(
+            None, (detail.turn_1, detail.turn_2) if task.baseline and detail else ()
+        ):
             metrics.rate("position_agreement_rate", one.points == other.points)
 
     def texts(self, task: MTBenchTask) -> Mapping[str, str]:
         """Return the answers by which the turns are judged."""
         kinds = {"reference": task.reference, "baseline": task.baseline}
-        return {f"{kind}_{turn}": text for kind, texts in kinds.items() for turn, text in enumerate(texts, start=1)}
+        return {
+            f"{kind}_{turn}": text
+            for kind, texts in kinds.items()
+            for turn, text in enumerate(texts, start=1)
+        }
 
     @classmethod
     def spec_for(cls, config: MTBenchConfig) -> EnvSpec:
@@ -191,8 +230,16 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
         is_rated = config.baseline_dataset is None
         headline = cls.spec.headline if is_rated else ("win_rate_adjusted", "win rate")
         turns = {f"turn_1_{headline[0]}": "first", f"turn_2_{headline[0]}": "second"}
-        rates = {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost", "position_agreement_rate": "orders agree"}
-        documented = [("no such turn has a score", *(turn + where for turn in turns)) for where in ("", _CATEGORY)]
+        rates = {
+            "win_rate": "won",
+            "tie_rate": "tied",
+            "loss_rate": "lost",
+            "position_agreement_rate": "orders agree",
+        }
+        documented = [
+            ("no such turn has a score", *(turn + where for turn in turns))
+            for where in ("", _CATEGORY)
+        ]
         return replace(
             cls.spec,
             headline=headline,

@@ -49,9 +49,11 @@ class PairwiseDetail:
         gold: the right letter of each conversation (two if both orders were asked); empty in ties.
         letters: the letter that was read in each; `None` where none could be.
         official_letters: the same as RewardBench-2's own code reads it.
-        ratings: the rating of each answer, the correct ones first; `None` where none could be read; empty in choice.
+        ratings: the rating of each answer, the correct ones first; `None` where none could be read;
+            empty in choice.
         official_ratings: the same as RewardBench-2's own code reads it.
-        ambiguous: whether RewardBench-2's own code reads a rating that differs from ours, whichever counts.
+        ambiguous: whether RewardBench-2's own code reads a rating that differs from ours, whichever
+            counts.
         num_correct: how many of the ratings are of correct answers.
         truncated: answers were left out.
     """
@@ -70,15 +72,22 @@ class PairwiseDetail:
 def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
     """Judge choices: 1.0 if the letter is right in each order, else 0.0; invalid if an order has no letter."""
     official = tuple(choice_letter_official(text) for text in texts)
-    shown = tuple(letter if letter is not None and letter in task.letters else None for letter in official)
-    letters = shown if mode == "official" else tuple(choice_letter(text, task.letters) for text in texts)
+    shown = tuple(
+        letter if letter is not None and letter in task.letters else None for letter in official
+    )
+    letters = (
+        shown if mode == "official" else tuple(choice_letter(text, task.letters) for text in texts)
+    )
     orders = [task, task.swapped()][: len(texts)]
     gold = tuple(order.gold for order in orders)
     detail = PairwiseDetail("choice", gold=gold, letters=letters, official_letters=official)
     if None in letters:
         return _unreadable(detail)
     return Judgment(
-        float(letters == gold), Status.OK, label="".join(letter or "-" for letter in letters), detail=detail
+        float(letters == gold),
+        Status.OK,
+        label="".join(letter or "-" for letter in letters),
+        detail=detail,
     )
 
 
@@ -91,7 +100,9 @@ def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
         "ties",
         ratings=ratings,
         official_ratings=official,
-        ambiguous=tuple(theirs is not None and theirs != own for theirs, own in zip(official, ours, strict=True)),
+        ambiguous=tuple(
+            theirs is not None and theirs != own for theirs, own in zip(official, ours, strict=True)
+        ),
         num_correct=len(task.correct),
         truncated=task.truncated,
     )
@@ -101,7 +112,9 @@ def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgm
 
 
 def _unreadable(detail: PairwiseDetail) -> Judgment[PairwiseDetail]:
-    return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable verdict", detail=detail)
+    return Judgment(
+        None, Status.INVALID_COMPLETION, explanation="no readable verdict", detail=detail
+    )
 
 
 class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
@@ -113,10 +126,12 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     """Limit a judgement in evaluations to this many tokens; 0 sends no limit."""
     min_response_length: int = setting(0, verbs=EVALUATIONS, group="policy", ge=0)
     """Retry a judgement of an evaluation with fewer characters."""
-    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(4, common=True)
+    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
+        4, common=True
+    )
     """Show this many answers (2 to 26), each under a letter; auto: as many as the row has."""
-    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
-        None, verbs=EVALUATIONS, common=True, min_length=1
+    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = (
+        setting(None, verbs=EVALUATIONS, common=True, min_length=1)
     )
     """Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"], in upper or lower case; all if unset."""
     max_ties_responses: int = setting(100, verbs=EVALUATIONS, ge=2)
@@ -136,7 +151,9 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     """Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from."""
     judge_rating_prompt: TextOrFile | None = setting(None, group="judge")
     """Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte."""
-    eval_dataset: str = setting("allenai/reward-bench-2", verbs=EVALUATIONS, group="data", common=True)
+    eval_dataset: str = setting(
+        "allenai/reward-bench-2", verbs=EVALUATIONS, group="data", common=True
+    )
     """Evaluate on this dataset: hub name or file."""
     eval_split: str = setting("test", verbs=EVALUATIONS, group="data")
     """Evaluate on this split of a hub dataset."""
@@ -152,7 +169,9 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
 
     def prompt_digests(self) -> dict[str, str]:
         """The digests of the prompts of choices and of ratings."""
-        rating = prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
+        rating = (
+            prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
+        )
         return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(rating)}
 
 
@@ -171,11 +190,20 @@ def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool)
             choices += 1
             letters.update(dict.fromkeys(task.letters))
     for category in categories:
-        metrics.expect("no row of this category was judged", f"percent_correct_{metrics.names(category)}")
+        metrics.expect(
+            "no row of this category was judged", f"percent_correct_{metrics.names(category)}"
+        )
     none = "there is no row with a choice" if not choices else "no choice was answered"
-    metrics.expect(none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters))
-    metrics.expect(none if not choices else "no letter could be read", *(f"predicted_letter_freq_{x}" for x in letters))
-    metrics.expect(none if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate")
+    metrics.expect(
+        none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters)
+    )
+    metrics.expect(
+        none if not choices else "no letter could be read",
+        *(f"predicted_letter_freq_{x}" for x in letters),
+    )
+    metrics.expect(
+        none if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate"
+    )
     if swaps:
         metrics.expect(none, "position_consistency_rate")
     has_ties = choices < len(tasks)
@@ -198,7 +226,9 @@ def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: st
             if letter != gold:
                 metrics.rate("wrong_answer_a_bias_rate", letter == "A")
     if len(detail.letters) == 2:
-        first, second = (None if letter is None else letters.index(letter) for letter in detail.letters)
+        first, second = (
+            None if letter is None else letters.index(letter) for letter in detail.letters
+        )
         agree = first is not None and second is not None and first == len(letters) - 1 - second
         metrics.rate("position_consistency_rate", agree)
 
@@ -217,7 +247,10 @@ def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
 
 
 def official_scores(
-    metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]], *, incomplete: str | None
+    metrics: MetricAggregator,
+    rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]],
+    *,
+    incomplete: str | None,
 ) -> None:
     """Record RewardBench-2's own scores by subset and overall, or why they are left out.
 
@@ -237,10 +270,16 @@ def official_scores(
             incomplete = "answers of the Ties subset were left out (env.max_ties_responses)"
         subset = slug(task.category or "")
         if subset == slug(TIES):
-            ties.append(TiesRow(id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings))
+            ties.append(
+                TiesRow(
+                    id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings
+                )
+            )
         elif subset in scores:
             both = zip(detail.official_letters, detail.gold, strict=True)
-            scores[subset].extend(UNREADABLE_CHOICE if letter is None else letter == gold for letter, gold in both)
+            scores[subset].extend(
+                UNREADABLE_CHOICE if letter is None else letter == gold for letter, gold in both
+            )
     if incomplete is not None:
         for name in ("score", *map(slug, SUBSETS)):
             metrics.leave_out(f"rewardbench2/{name}", incomplete)
@@ -248,9 +287,19 @@ def official_scores(
     found: dict[str, float] = {}
     for subset in SUBSETS:
         of_subset = scores[slug(subset)]
-        score = ties_score(ties) if subset == TIES else sum(of_subset) / len(of_subset) if of_subset else None
+        score = (
+            ties_score(ties)
+            if subset == TIES
+            else sum(of_subset) / len(of_subset)
+            if of_subset
+            else None
+        )
         if score is None:
-            reason = "no question is there both as ref and as tied" if subset == TIES and ties else "no rows"
+            reason = (
+                "no question is there both as ref and as tied"
+                if subset == TIES and ties
+                else "no rows"
+            )
             metrics.leave_out(f"rewardbench2/{slug(subset)}", reason)
         else:
             found[subset] = score
@@ -272,13 +321,15 @@ class SwapVotes:
         """Add one rollout's choice.
 
         Returns:
-            The share of rollouts, pair by pair, that chose the same answer in both orders; `None` until both groups are
-            complete.
+            The share of rollouts, pair by pair, that chose the same answer in both orders; `None`
+            until both groups are complete.
         """
         is_swapped = task.uid.endswith(SWAPPED)
         both = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))
         place = None if letter is None else task.letters.index(letter)
-        both[is_swapped].append(len(task.answers) - 1 - place if is_swapped and place is not None else place)
+        both[is_swapped].append(
+            len(task.answers) - 1 - place if is_swapped and place is not None else place
+        )
         if min(map(len, both)) < self.group_size:
             return None
         del self._chosen[task.uid.removesuffix(SWAPPED)]

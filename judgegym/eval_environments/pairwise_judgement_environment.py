@@ -91,17 +91,25 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def _eval_tasks(self) -> TaskList[PairTask]:
         config = self.config
-        rows = self._of_categories(self._preferences(config.eval_dataset, config.eval_split, all_rows=True))
+        rows = self._of_categories(
+            self._preferences(config.eval_dataset, config.eval_split, all_rows=True)
+        )
         if config.num_choices != "auto":
             check_choices(rows, config.num_choices, config.eval_dataset)
         return rows.map(
-            lambda row: ties_task(row, most=config.max_ties_responses) if is_ties(row) else self._choice(row)
+            lambda row: (
+                ties_task(row, most=config.max_ties_responses)
+                if is_ties(row)
+                else self._choice(row)
+            )
         )
 
     def _preferences(self, source: str, split: str, *, all_rows: bool) -> TaskList[Preference]:
         preferences = read_preferences(load_rows(source, split=split), all_rows=all_rows)
         if preferences.dropped:
-            counts = ", ".join(f"{count} for {reason}" for reason, count in preferences.dropped.items())
+            counts = ", ".join(
+                f"{count} for {reason}" for reason, count in preferences.dropped.items()
+            )
             self.warn_once(logger, f"{source}: rows without a preference are left out: {counts}")
         return preferences.rows
 
@@ -109,16 +117,23 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         if self.config.eval_categories is None:
             return rows
         there = sorted(rows.named)
-        matches = {name: _matching_category(name, there) for name in sorted(set(self.config.eval_categories))}
+        matches = {
+            name: _matching_category(name, there)
+            for name in sorted(set(self.config.eval_categories))
+        }
         unknown = [
-            f"no row of {self.config.eval_dataset} has the category {name!r}{did_you_mean(name, there)}"
+            f"no row of {self.config.eval_dataset} has the category "
+            f"{name!r}{did_you_mean(name, there)}"
             for name, match in matches.items()
             if match is None
         ]
         if unknown:
             known = ", ".join(map(repr, there[:_MOST_NAMED]))
             more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
-            raise DataError(f"--env.eval_categories: {' '.join(unknown)} Its categories are {known or 'none'}{more}")
+            raise DataError(
+                f"--env.eval_categories: {' '.join(unknown)} Its categories are "
+                f"{known or 'none'}{more}"
+            )
         wanted = set(matches.values())
         return rows.where(lambda row: row.category in wanted)
 
@@ -129,33 +144,54 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def _train_tasks(self) -> TaskList[PairTask]:
         if self.config.train_dataset is None:
-            raise SettingsError("--env.train_dataset: training needs preference data: a hub name or a file")
+            raise SettingsError(
+                "--env.train_dataset: training needs preference data: a hub name or a file"
+            )
         rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
         tasks = rows.map(self._choice)
         return with_swapped(tasks) if self.config.swap_consistency else tasks
 
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
-        orders = [task, task.swapped()] if self.config.swap_evaluate and task.mode == "choice" else [task]
+        orders = (
+            [task, task.swapped()]
+            if self.config.swap_evaluate and task.mode == "choice"
+            else [task]
+        )
         return [prompt.messages for order in orders for prompt in self._prompts(order)]
 
     def _prompts(self, task: PairTask) -> list[Prompt]:
         """Make the prompt of a choice in one order, or of the rating of each answer."""
         config, system = self.config, system_text(self.config, "thinking_judge")
         if task.mode == "choice":
-            return [choice_prompt(task.question, task.answers, system=system, system_prompt=config.judge_system_prompt)]
+            return [
+                choice_prompt(
+                    task.question,
+                    task.answers,
+                    system=system,
+                    system_prompt=config.judge_system_prompt,
+                )
+            ]
         instructions = config.judge_rating_prompt
-        return [rating_prompt(task.question, text, system=system, instructions=instructions) for text in task.answers]
+        return [
+            rating_prompt(task.question, text, system=system, instructions=instructions)
+            for text in task.answers
+        ]
 
-    async def judge(self, task: PairTask, completions: Sequence[Completion]) -> Judgment[PairwiseDetail]:
+    async def judge(
+        self, task: PairTask, completions: Sequence[Completion]
+    ) -> Judgment[PairwiseDetail]:
         """Read the verdicts and compare them with the right answers: no calls. Both orders show the same suspects."""
         texts = [completion.answer for completion in completions]
         read = read_ratings if task.mode == "ties" else read_choices
         return replace(
-            read(task, texts, self.config.parse_mode), suspects=sum(prompt.suspects for prompt in self._prompts(task))
+            read(task, texts, self.config.parse_mode),
+            suspects=sum(prompt.suspects for prompt in self._prompts(task)),
         )
 
-    def record_metrics(self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: PairTask, sample: Sample[PairwiseDetail]
+    ) -> None:
         """Record accuracy overall and by category, formats, letters and ratings. A policy that failed was wrong."""
         score = sample.score or 0.0
         metrics.mean("percent_correct", score, interval=True)
@@ -175,7 +211,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def _swaps(self) -> SwapVotes:
         return SwapVotes(self.config.group_size)
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]]
+    ) -> None:
         """Record RewardBench-2's own scores, if this was the whole benchmark."""
         config = self.config
         reasons = {
@@ -184,7 +222,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             "env.num_choices is not 4": config.num_choices != 4,
             "env.swap_evaluate asks in two orders": config.swap_evaluate,
         }
-        official_scores(metrics, rows, incomplete=next((why for why, is_so in reasons.items() if is_so), None))
+        official_scores(
+            metrics, rows, incomplete=next((why for why, is_so in reasons.items() if is_so), None)
+        )
 
     def texts(self, task: PairTask) -> Mapping[str, str]:
         """Return the answers that the policy judges, in the order in which it sees them, and which are right."""
@@ -199,7 +239,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         """Return the place of the letter or rating; RewardBench-2's own reading has none."""
         if self.config.parse_mode == "official":
             return None
-        found = rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
+        found = (
+            rating.find(answer) if task.mode == "ties" else choice_letter.find(answer, task.letters)
+        )
         return None if found is None else found.at
 
     def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
@@ -226,7 +268,9 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         # Not the rewards: malformed thinking may have a lower one.
         right = [judgment.score == 1.0 for judgment in judgments]
         share = sum(right) / len(right)
-        return None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
+        return (
+            None if self.config.min_pass_rate <= share <= self.config.max_pass_rate else "pass_rate"
+        )
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PairTask]) -> None:
         """Name the metrics of choices and of ratings, also where the rows have only one of the two."""

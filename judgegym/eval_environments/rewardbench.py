@@ -21,8 +21,9 @@ UNREADABLE_CHOICE = 0.25
 class TiesRow(TypedDict):
     """A rated row of the Ties subset.
 
-    Keys: `id` (`ref:<n>` with one correct answer, `tied:<n>` with several; rows with the same number have the same
-    question), `num_correct`, `ratings` (those of the correct answers first; `None` if no rating could be read).
+    Keys: `id` (`ref:<n>` with one correct answer, `tied:<n>` with several; rows with the same
+    number have the same question), `num_correct`, `ratings` (those of the correct answers first;
+    `None` if no rating could be read).
     """
 
     id: str
@@ -34,7 +35,8 @@ def ties_row_score(ratings: Sequence[int | None], num_correct: int) -> float:
     """The score of a row by the specification's rule: 1.0 if any of the top-rated answers is correct, else 0.0.
 
     Args:
-        ratings: those of the correct answers first; `None` if no rating could be read, which is never a top rating.
+        ratings: those of the correct answers first; `None` if no rating could be read, which is
+            never a top rating.
         num_correct: the number of correct answers.
 
     >>> ties_row_score([9, 7, 9], num_correct=2), ties_row_score([7, None, 9], num_correct=2)
@@ -58,8 +60,9 @@ class _Row:
 def ties_score(rows: Sequence[TiesRow]) -> float | None:
     """The official score of the Ties subset, one number for all its rows, from −0.01 to 1.01.
 
-    0.30·(accuracy over tied rows) + 0.30·(accuracy over ref rows) + 0.20·(share of questions whose tied margin exceeds
-    their spread) + 0.20·(the same with the smaller of both margins) + 0.01·(mean of tanh(smaller margin / spread − 1)).
+    0.30·(accuracy over tied rows) + 0.30·(accuracy over ref rows) + 0.20·(share of questions whose
+    tied margin exceeds their spread) + 0.20·(the same with the smaller of both margins) +
+    0.01·(mean of tanh(smaller margin / spread − 1)).
 
     Args:
         rows: rated rows, each with at least one correct and one wrong answer.
@@ -115,5 +118,7 @@ def leaderboard_score(by_subset: Mapping[str, float]) -> float:
     """
     missing = [subset for subset in SUBSETS if subset not in by_subset]
     if missing:
-        raise ValueError(f"the leaderboard's score needs all six subsets; missing: {', '.join(missing)}")
+        raise ValueError(
+            f"the leaderboard's score needs all six subsets; missing: {', '.join(missing)}"
+        )
     return _mean([by_subset[subset] for subset in SUBSETS])

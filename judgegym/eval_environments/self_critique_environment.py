@@ -51,7 +51,9 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         config = self.config
         source = (config.train_dataset or config.dataset) if split == "train" else config.dataset
         if source is None:
-            raise SettingsError("--env.dataset: expected queries: a hub name or a file with a column `query`")
+            raise SettingsError(
+                "--env.dataset: expected queries: a hub name or a file with a column `query`"
+            )
         if split == "train":
             _ = self.models.frozen  # report errors in the judges' settings before the first call
         return read_queries(load_rows(source, split=config.split), config.rubric)
@@ -74,14 +76,18 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     ) -> Judgment[PeerTable]:
         (completion,) = completions
         answer, frozen = PeerAnswer(POLICY, completion.answer), self.models.frozen
-        scored = await score_all(frozen, answer, query=task.question, rubric=task.rubric, known=known)
+        scored = await score_all(
+            frozen, answer, query=task.question, rubric=task.rubric, known=known
+        )
         return combined([scored], frozen)
 
     def reward(self, judgment: Judgment[PeerTable]) -> float:
         """Return the mean of the judges' scores, from 0 to 1."""
         return SCALE.unit(super().reward(judgment))
 
-    def record_metrics(self, metrics: MetricAggregator, task: PeerTask, sample: Sample[PeerTable]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: PeerTask, sample: Sample[PeerTable]
+    ) -> None:
         """Record the mean score of a query, overall and by category; in training also by judge."""
         score = sample.score or 0.0
         metrics.mean("mean_score", score)
@@ -93,7 +99,9 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
                 if cell.score is not None:
                     metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]
+    ) -> None:
         """Record scores, ranking, agreement, self-preference and the changes by critique."""
         results = results_of(self.models, rows, seed=self.config.seed)
         report.add_metrics(metrics, results, expected_cells=self.models.pairs * len(rows))
@@ -135,8 +143,8 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
     def group_rewards(self, judgments: Sequence[Judgment[PeerTable]]) -> Sequence[float | None]:
         """Return the mean of the judges' scores of each rollout, from 0 to 1.
 
-        If a judge failed on some rollouts of the group, adjust the scores for the leniency of the judges, and clip them
-        to the scale.
+        If a judge failed on some rollouts of the group, adjust the scores for the leniency of the
+        judges, and clip them to the scale.
         """
         import numpy as np  # late: the help does without
 

@@ -1,7 +1,7 @@
 """Judges: text in, judgment out.
 
-What a judge of one's own is made of has its names here: `from judgegym.judges import ModelJudge, …`. They are imported
-when they are used.
+What a judge of one's own is made of has its names here: `from judgegym.judges import ModelJudge,
+…`. They are imported when they are used.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from judgegym.judges.parsing.verdict_parser import verdict_parser as verdict_parser
 
 if __name__ != "judgegym.judges":  # classes that are imported twice are not the same
-    raise ImportError("the package is judgegym.judges: `judges/` is a link to its files", name=__name__)
+    raise ImportError(
+        "the package is judgegym.judges: `judges/` is a link to its files", name=__name__
+    )
 
 _MODULES = {
     "judgegym.judges.config.fields": ("setting",),

@@ -1,14 +1,19 @@
 """The Arena-Hard judge: a policy's answer against a baseline's, in both orders at once.
 
-The layout of the user message and the extraction of labels are those of lmarena/arena-hard-auto. The system prompts are
-not: `three_way` is the specification's, with three labels; `arena_hard_v0.1` is a rewording of the published prompt,
-with the same steps and the same five labels, of which strong ones count three times. To compare with published numbers,
-set the published prompt as `judge_system_prompt`. A judgment has a score only if both games have a verdict.
+The layout of the user message and the extraction of labels are those of lmarena/arena-hard-auto.
+The system prompts are
+not: `three_way` is the specification's, with three labels; `arena_hard_v0.1` is a rewording of the
+published prompt, with the same steps and the same five labels, of which strong ones count three
+times. To compare with published numbers, set the published prompt as `judge_system_prompt`. A
+judgment has a score only if both games have a verdict.
 
-With `judge_prompt_layout=shared_first` the baseline comes before the model's answer in both games, and only the labels
-A and B change sides: a judge's preference for a label is still balanced, one for the first or the last answer is not.
+With `judge_prompt_layout=shared_first` the baseline comes before the model's answer in both games,
+and only the labels
+A and B change sides: a judge's preference for a label is still balanced, one for the first or the
+    last answer is not.
 
-A plausible reply of the Arena-Hard judge, for the offline stand-in: swapping the answers swaps the label.
+A plausible reply of the Arena-Hard judge, for the offline stand-in: swapping the answers swaps the
+label.
 
 The settings of the Arena-Hard judge.
 """
@@ -57,7 +62,8 @@ class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
 
     judge_protocol: ArenaProtocol = setting("three_way")
     """Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also A>>B
-    and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to compare with
+    and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to
+    compare with
     published numbers set judge_system_prompt=@file to the published prompt."""
 
     def built_in_prompt(self) -> str:
@@ -76,7 +82,8 @@ _TEMPLATE = MessageTemplate(
         "<|Given Context{tag}|>\n{context}",
         "<|Reference Answer{tag}|>\n{reference}",
         "<|Given Criteria{tag}|>\n{criteria}",
-        "<|The Start of Assistant {id}'s Answer{tag}|>\n{{id}}\n<|The End of Assistant {id}'s Answer{tag}|>",
+        "<|The Start of Assistant {id}'s Answer{tag}|>\n{{id}}\n<|The End of Assistant {id}'s "
+        "Answer{tag}|>",
     ),
     Lookalikes("<|", "start of assistant", "end of assistant"),
 )
@@ -102,7 +109,8 @@ class Game:
         order: whose answer is shown as Assistant A's.
         label: the verdict; `None` without one.
         text: the judge's text with the verdict; without a verdict, its last text.
-        earlier_texts: earlier texts without a verdict, after each of which the judge was asked again.
+        earlier_texts: earlier texts without a verdict, after each of which the judge was asked
+            again.
         reasoning: the reasoning that the endpoint returned apart from `text`.
         error: why there is no verdict.
     """
@@ -164,7 +172,8 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             task: the prompt with one response, and with a baseline.
             order: whose answer is shown as Assistant A's.
             name: of the game's first call; those of the others begin with it.
-            shared: the texts of further sections behind the prompt (`judgegym.judges.core.delimiters.given_texts`).
+            shared: the texts of further sections behind the prompt
+                (`judgegym.judges.core.delimiters.given_texts`).
         """
         settings, is_a, baseline = self.settings, order == "model_is_a", baseline_of(task)
         assert baseline is not None  # a task without one is none for this judge
@@ -179,17 +188,27 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             shared=shared,
         )
         form = arena_form(LABELS[settings.judge_protocol])
-        return Question(name, prompt, arena_label, form, component=name, reasks=settings.judge_reask)
+        return Question(
+            name, prompt, arena_label, form, component=name, reasks=settings.judge_reask
+        )
 
-    def combine(self, task: JudgeTask, answers: Sequence[Answers[ArenaLabel]]) -> Judgment[ArenaDetail]:
+    def combine(
+        self, task: JudgeTask, answers: Sequence[Answers[ArenaLabel]]
+    ) -> Judgment[ArenaDetail]:
         """Average the points of both games; the confidence `orders` is 1 − the distance between them."""
-        first, second = (Game.of(order, replies) for order, replies in zip(_GAMES, answers, strict=True))
+        first, second = (
+            Game.of(order, replies) for order, replies in zip(_GAMES, answers, strict=True)
+        )
         games = (first, second)
         if first.label is None or second.label is None:
             calls = [call for replies in answers for call in replies.calls]
-            reasons = "; ".join(f"{game.order}: {game.error}" for game in games if game.label is None)
+            reasons = "; ".join(
+                f"{game.order}: {game.error}" for game in games if game.label is None
+            )
             return failed_judgment(calls, explanation=reasons, detail=ArenaDetail(games))
-        row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
+        row = row_result(
+            first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol]
+        )
         as_a, as_b = row.entries[0], row.entries[-1]
         explanation = (
             f"As assistant A ({_RESULTS[as_a]}): {explained(first.text)[1]}\n\n"
@@ -217,7 +236,8 @@ class RowResult(NamedTuple):
     """The result of a row's two games for the model.
 
     Attributes:
-        entries: 2 to 6 numbers: 1 (won), 0.5 (tied) or 0 (lost), those of game 1 first; a strong label gives several.
+        entries: 2 to 6 numbers: 1 (won), 0.5 (tied) or 0 (lost), those of game 1 first; a strong
+            label gives several.
         reward: the mean of the entries, mapped from 0…1 to −1…1.
         outcome: `win` if the model won both games, `loss` if it lost both, else `tie`.
     """
@@ -242,16 +262,23 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
         ValueError: a label is not one of the five canonical labels.
 
     Source:
-        lmarena/arena-hard-auto v0.1, the weighting of its results. Zheng et al., Judging LLM-as-a-Judge with MT-Bench
-        and Chatbot Arena (2023), section 3.4: a verdict that the other order does not confirm is a tie.
+        lmarena/arena-hard-auto v0.1, the weighting of its results. Zheng et al., Judging
+        LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023), section 3.4: a verdict that the other
+        order does not confirm is a tie.
     """
     for label in (game_1, game_2):
         if label not in LABEL_VALUES:
-            raise ValueError(f"{label!r} is not an Arena-Hard label; expected one of {', '.join(LABEL_VALUES)}")
+            raise ValueError(
+                f"{label!r} is not an Arena-Hard label; expected one of {', '.join(LABEL_VALUES)}"
+            )
     (as_a, is_strong_1), (baseline_as_a, is_strong_2) = LABEL_VALUES[game_1], LABEL_VALUES[game_2]
     as_b = 1.0 - baseline_as_a
-    entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (strong_weight if is_strong_2 else 1)
-    return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, OUTCOMES[as_a] if as_a == as_b else "tie")
+    entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (
+        strong_weight if is_strong_2 else 1
+    )
+    return RowResult(
+        entries, 2.0 * sum(entries) / len(entries) - 1.0, OUTCOMES[as_a] if as_a == as_b else "tie"
+    )
 
 
 def game_prompt(
@@ -272,10 +299,13 @@ def game_prompt(
         answer_a: the answer shown as Assistant A's.
         answer_b: the answer shown as Assistant B's.
         protocol: chooses the built-in system prompt.
-        judged: whose answer is the model's; the other one is the baseline, which all answers of a group meet.
-        layout: the order of the answers; published is A's first, `shared_first` is the baseline first.
+        judged: whose answer is the model's; the other one is the baseline, which all answers of a
+            group meet.
+        layout: the order of the answers; published is A's first, `shared_first` is the baseline
+            first.
         system_prompt: replaces the built-in system prompt.
-        shared: the texts of further sections behind the question; without any the prompt is the published one.
+        shared: the texts of further sections behind the question; without any the prompt is the
+            published one.
     """
     answers = {"A": answer_a, "B": answer_b}
     baseline = "B" if judged == "A" else "A"
@@ -299,7 +329,10 @@ def _reply(shown: ShownPrompt) -> str:
         return "By the words they use there is nothing to choose between them.\n\n[[A=B]]"
     better, worse = ("A", "B") if lead > 0 else ("B", "A")
     sign = ">>" if abs(lead) >= _MUCH and "[[A>>B]]" in shown.instructions else ">"
-    return f"By the words they use, the answer of Assistant {better} is the better one.\n\n[[{better}{sign}{worse}]]"
+    return (
+        f"By the words they use, the answer of Assistant {better} is the better one.\n\n"
+        f"[[{better}{sign}{worse}]]"
+    )
 
 
 ARENA_PROMPT = PromptFormat(

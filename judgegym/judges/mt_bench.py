@@ -1,14 +1,16 @@
 """MT-Bench's judge: the turns of a conversation rated from 1 to 10, or compared with a baseline's in both orders.
 
-The prompts are data: a file in the format of MT-Bench's `judge_prompts.jsonl`, whose eight names, markers, placeholders
-and verdicts (`[[5]]`; `[[A]]`, `[[B]]`, `[[C]]`) are the published ones. Turn 1 is judged by itself, turn 2 in its
-conversation. A placeholder stands between two markers, so that its text has a section of its own. If a text could be
-mistaken for a marker, all markers carry a tag; otherwise the prompt is the file's, byte for byte.
+The prompts are data: a file in the format of MT-Bench's `judge_prompts.jsonl`, whose eight names,
+markers, placeholders and verdicts (`[[5]]`; `[[A]]`, `[[B]]`, `[[C]]`) are the published ones. Turn
+1 is judged by itself, turn 2 in its conversation. A placeholder stands between two markers, so that
+its text has a section of its own. If a text could be mistaken for a marker, all markers carry a
+tag; otherwise the prompt is the file's, byte for byte.
 
-Guarantees: all prompts of a row are asked at once. A judgment has a score only if each of its turns has all its
-verdicts. A text under judgment is never read as a template.
+Guarantees: all prompts of a row are asked at once. A judgment has a score only if each of its turns
+has all its verdicts. A text under judgment is never read as a template.
 
-Source: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023); lm-sys/FastChat, llm_judge.
+Source: Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena (2023);
+    lm-sys/FastChat, llm_judge.
 """
 
 from __future__ import annotations
@@ -46,12 +48,16 @@ _GAMES: Mapping[GameOrder | None, tuple[str, Mapping[str, float]]] = {
 }
 """How the call of a game is named, and what each letter is worth for the model."""
 _ORDERS: Sequence[GameOrder] = ("model_is_a", "model_is_b")
-_TITLE = r"\[(?:User )?Question|(?:\[|<\|)The (?:Start|End) of .+?|### (?:User|Assistant [AB]|Reference answer)"
+_TITLE = (
+    r"\[(?:User )?Question|(?:\[|<\|)The (?:Start|End) of .+?|### (?:User|Assistant [AB]|Reference "
+    r"answer)"
+)
 _MARKER = re.compile(rf"^({_TITLE})(\|>|\]|:)$", re.MULTILINE)
 _SECTION = re.compile(rf"{_MARKER.pattern}\n\{{(\w+)\}}(?=\n+{_MARKER.pattern})", re.MULTILINE)
 """A placeholder between two markers."""
 _LOOKALIKES = Lookalikes(
-    *("<|", "[question", "[the start of", "[the end of"), *("#user", "#assistant", "#reference answer")
+    *("<|", "[question", "[the start of", "[the end of"),
+    *("#user", "#assistant", "#reference answer"),
 )
 
 
@@ -69,7 +75,13 @@ class TurnTask(JudgeTask):
     def of(cls, turns: Sequence[JudgeTask]) -> TurnTask:
         """The task of a conversation of at least one turn."""
         *earlier, last = turns
-        return cls(last.prompt, last.responses, last.reference, baseline=last.baseline, earlier=tuple(earlier))
+        return cls(
+            last.prompt,
+            last.responses,
+            last.reference,
+            baseline=last.baseline,
+            earlier=tuple(earlier),
+        )
 
 
 class JudgeView(NamedTuple):
@@ -94,7 +106,9 @@ class JudgeView(NamedTuple):
     @property
     def texts(self) -> dict[str, str]:
         """The texts by placeholder: the answers of the model come last."""
-        own, other = {None: ("", ""), "model_is_a": ("_a", "_b"), "model_is_b": ("_b", "_a")}[self.order]
+        own, other = {None: ("", ""), "model_is_a": ("_a", "_b"), "model_is_b": ("_b", "_a")}[
+            self.order
+        ]
         columns: Mapping[str, Sequence[str | None]] = {
             "ref_answer": [turn.reference for turn in self.turns],
             "question": [turn.prompt for turn in self.turns],
@@ -109,7 +123,10 @@ class JudgeView(NamedTuple):
         }
         if len(self.turns) > 1:
             return texts
-        return {name if name.startswith("ref_") else name.removesuffix("_1"): text for name, text in texts.items()}
+        return {
+            name if name.startswith("ref_") else name.removesuffix("_1"): text
+            for name, text in texts.items()
+        }
 
     @property
     def name(self) -> str:
@@ -121,7 +138,9 @@ def judge_views(task: JudgeTask) -> list[JudgeView]:
     """What is asked about a conversation: of each turn its rating, or both games; a plain task has one turn."""
     turns = (*task.earlier, task) if isinstance(task, TurnTask) else (task,)
     orders: Sequence[GameOrder | None] = (None,) if task.baseline is None else _ORDERS
-    return [JudgeView(turns[:number], order) for number in range(1, len(turns) + 1) for order in orders]
+    return [
+        JudgeView(turns[:number], order) for number in range(1, len(turns) + 1) for order in orders
+    ]
 
 
 Templates = Mapping[str, tuple[str, str]]
@@ -137,21 +156,37 @@ def read_templates(text: str) -> Templates:
     Raises:
         SettingsError: a prompt is missing, or has other markers, placeholders or verdicts.
     """
-    given = {str(fields.get("name")): fields for line in text.splitlines() if (fields := decoded(line)) is not None}
+    given = {
+        str(fields.get("name")): fields
+        for line in text.splitlines()
+        if (fields := decoded(line)) is not None
+    }
     if not given:
         raise SettingsError(
-            "judge_prompts: expected @FILE with lines of JSON, as MT-Bench's judge_prompts.jsonl has them"
+            "judge_prompts: expected @FILE with lines of JSON, as MT-Bench's judge_prompts.jsonl "
+            "has them"
         )
     templates = dict[str, tuple[str, str]]()
-    turns = [JudgeTask("", ("",), reference, baseline=baseline) for baseline in (None, "") for reference in (None, "")]
+    turns = [
+        JudgeTask("", ("",), reference, baseline=baseline)
+        for baseline in (None, "")
+        for reference in (None, "")
+    ]
     for look in chain.from_iterable(judge_views(TurnTask.of([turn, turn])) for turn in turns):
         fields, texts = given.get(look.template, {}), look.texts
         system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
-        verdict, placed = "[[A]]" if look.order else "[[rating]]", [each[2] for each in _SECTION.findall(user)]
+        verdict, placed = (
+            "[[A]]" if look.order else "[[rating]]",
+            [each[2] for each in _SECTION.findall(user)],
+        )
         found = fields.get("output_format"), {*placed}, user.count("{")
         if not system or found != (verdict, {*texts}, len(placed)):
-            wanted = f"{', '.join(texts)} in braces, each on a line between two of MT-Bench's markers"
-            raise SettingsError(f"judge_prompts, {look.template}: expected {verdict}, a system_prompt, and {wanted}")
+            wanted = (
+                f"{', '.join(texts)} in braces, each on a line between two of MT-Bench's markers"
+            )
+            raise SettingsError(
+                f"judge_prompts, {look.template}: expected {verdict}, a system_prompt, and {wanted}"
+            )
         templates[look.template] = system, user
     return templates
 
@@ -162,9 +197,11 @@ class TurnVerdict:
 
     Attributes:
         order: whose answer is shown as Assistant A's; `None` where the answer is rated.
-        points: the rating; of a game 1 if the model won, 0.5 for a tie, 0 if it lost; `None` without a verdict.
+        points: the rating; of a game 1 if the model won, 0.5 for a tie, 0 if it lost; `None`
+            without a verdict.
         text: the judge's text with the verdict; without a verdict, its last text.
-        earlier_texts: earlier texts without a verdict, after each of which the judge was asked again.
+        earlier_texts: earlier texts without a verdict, after each of which the judge was asked
+            again.
         reasoning: the reasoning that the endpoint returned apart from `text`.
         error: why there is no verdict.
     """
@@ -183,7 +220,9 @@ class TurnVerdict:
         last = next((call for call in reversed(calls) if call.text), calls[-1])
         value: Any = calls[-1].value
         earlier = tuple(call.text for call in calls[: calls.index(last)])
-        return cls(order, points.get(value, value), last.text, earlier, last.reasoning, calls[-1].error)
+        return cls(
+            order, points.get(value, value), last.text, earlier, last.reasoning, calls[-1].error
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +230,10 @@ class MTBenchDetail(ScoreParts):
     """The judgments of the turns.
 
     Attributes:
-        parts: of each turn (`turn_1`, `turn_2`) the rating; of two games 1 if the model won both, 0 if it lost both,
-            else 0.5; none if a verdict is missing.
-        turn_1: the verdict of the first turn, or those of both games, the one with the model as A first.
+        parts: of each turn (`turn_1`, `turn_2`) the rating; of two games 1 if the model won both, 0
+            if it lost both, else 0.5; none if a verdict is missing.
+        turn_1: the verdict of the first turn, or those of both games, the one with the model as A
+            first.
         turn_2: those of the second turn; empty without one.
     """
 
@@ -219,7 +259,10 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
     def combine(self, task: JudgeTask, answers: Sequence[Answers[Any]]) -> Judgment[MTBenchDetail]:
         """The mean over the turns; two games that disagree are a tie."""
         looks = judge_views(task)
-        verdicts = [TurnVerdict.of(look.order, replies) for look, replies in zip(looks, answers, strict=True)]
+        verdicts = [
+            TurnVerdict.of(look.order, replies)
+            for look, replies in zip(looks, answers, strict=True)
+        ]
         size = 1 if task.baseline is None else len(_ORDERS)
         turns = [tuple(verdicts[at : at + size]) for at in range(0, len(verdicts), size)]
         parts: dict[str, float] = {}
@@ -229,9 +272,16 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
                 parts[f"turn_{number}"] = points[0] if len({*points}) == 1 else 0.5
         detail = MTBenchDetail(parts, {}, *turns)
         if len(parts) < len(turns):
-            return failed_judgment([call for replies in answers for call in replies.calls], detail=detail)
-        label = ", ".join(f"{score:g}" if task.baseline is None else OUTCOMES[score] for score in parts.values())
-        mean, words = statistics.fmean(parts.values()), "\n\n".join(verdict.text for verdict in verdicts)
+            return failed_judgment(
+                [call for replies in answers for call in replies.calls], detail=detail
+            )
+        label = ", ".join(
+            f"{score:g}" if task.baseline is None else OUTCOMES[score] for score in parts.values()
+        )
+        mean, words = (
+            statistics.fmean(parts.values()),
+            "\n\n".join(verdict.text for verdict in verdicts),
+        )
         unit = RATINGS.unit(mean) if task.baseline is None else mean
         return Judgment(mean, Status.OK, label, words, detail=detail, unit=unit)
 
@@ -240,8 +290,12 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         system, template = self._templates[look.template]
         texts, letters = [*look.texts.items()], [*_GAMES[look.order][1]]
         count = len(texts) - len(look.turns)
-        read: VerdictParser[[], Any] = choice_letter.given(letters) if look.order else bracketed_rating
-        again = prompts.load("arena_hard_reask").replace("label", "label" if look.order else "rating")
+        read: VerdictParser[[], Any] = (
+            choice_letter.given(letters) if look.order else bracketed_rating
+        )
+        again = prompts.load("arena_hard_reask").replace(
+            "label", "label" if look.order else "rating"
+        )
         return Question(
             look.name,
             template.fill(dict(texts[:count]), dict(texts[count:]), system=system),
@@ -253,20 +307,36 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
 
 
 _ANSWER = ("The Start of Assistant's Answer", "The End of Assistant's Answer")
-_A, _B = ([f"The {at} of Assistant {letter}'s Conversation with User" for at in ("Start", "End")] for letter in "AB")
+_A, _B = (
+    [f"The {at} of Assistant {letter}'s Conversation with User" for at in ("Start", "End")]
+    for letter in "AB"
+)
 
 
 def _reply(shown: ShownPrompt) -> str:
     lead = shown.merits[_A[0]] - shown.merits[_B[0]] if _B[0] in shown.merits else None
-    verdict = 1 + int(10 * shown.merit) if lead is None else "C" if abs(lead) < 0.04 else "A" if lead > 0 else "B"
+    verdict = (
+        1 + int(10 * shown.merit)
+        if lead is None
+        else "C"
+        if abs(lead) < 0.04
+        else "A"
+        if lead > 0
+        else "B"
+    )
     return f"By its words, it covers a part of what was asked.\n\nVerdict: [[{verdict}]]"
 
 
 def _fields(reply: str) -> Mapping[str, JSON]:
     explanation, _, verdict = reply.removesuffix("]]").rpartition("[[")
-    return {"explanation": explanation, **({"rating": int(verdict)} if verdict.isdigit() else {"verdict": verdict})}
+    return {
+        "explanation": explanation,
+        **({"rating": int(verdict)} if verdict.isdigit() else {"verdict": verdict}),
+    }
 
 
-TURN_PROMPT = PromptFormat(("Question", *_ANSWER), _ANSWER[:1], _reply, question="Question", fields=_fields)
+TURN_PROMPT = PromptFormat(
+    ("Question", *_ANSWER), _ANSWER[:1], _reply, question="Question", fields=_fields
+)
 CONVERSATION_PROMPT = PromptFormat((*_A,), (_A[0], _B[0]), _reply, (*_B,), fields=_fields)
 """The prompts that only this judge has: that of two first turns is a choice between two answers, as another judge's."""

@@ -2,11 +2,12 @@
 
 The settings of the choice judge.
 
-The prompts for a choice (the letter of the best of N answers) and for a rating (one answer from 1 to 10).
+The prompts for a choice (the letter of the best of N answers) and for a rating (one answer from 1
+to 10).
 
-The layout is RewardBench-2's; the built-in instructions are a rewording. To compare with published numbers, replace
-them by the published prompts, byte for byte. Texts under judgment are between markers that they cannot imitate
-(`judgegym.judges.core.delimiters`).
+The layout is RewardBench-2's; the built-in instructions are a rewording. To compare with published
+numbers, replace them by the published prompts, byte for byte. Texts under judgment are between
+markers that they cannot imitate (`judgegym.judges.core.delimiters`).
 
 Plausible replies of the choice and the rating judge, for the offline stand-in.
 
@@ -31,7 +32,13 @@ from judgegym.judges.core.message_template import MessageTemplate, join_instruct
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    TaskError,
+    but_alone,
+    response_judgment,
+)
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.llm.wire import JSON
@@ -49,7 +56,18 @@ LETTERS = ascii_uppercase
 FEWEST_CHOICES, MOST_CHOICES = 2, len(LETTERS)
 
 _UNITS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_TEENS = (
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+)
 _NUMBERS = (*_UNITS, *_TEENS, "twenty", *(f"twenty-{unit}" for unit in _UNITS[1:]))
 _CHOICE = MessageTemplate(
     (
@@ -58,13 +76,19 @@ _CHOICE = MessageTemplate(
         "[User Question: Given Context{tag}]\n{context}",
         "[User Question: Reference Answer{tag}]\n{reference}",
         "[User Question: Given Criteria{tag}]\n{criteria}",
-        "[The Start of Assistant {id}'s Answer{tag}]\n{{id}}\n[The End of Assistant {id}'s Answer{tag}]",
+        "[The Start of Assistant {id}'s Answer{tag}]\n{{id}}\n[The End of Assistant {id}'s "
+        "Answer{tag}]",
     ),
     Lookalikes("[user question", "[the start of assistant", "[the end of assistant"),
 )
 """All titles of shared texts begin as the question's does, so that they are lookalikes in any of these prompts."""
 _RATING = MessageTemplate(
-    ("{instructions}", "[Query{tag}]\n{prompt}", "[Response{tag}]\n{response}", "[Your judgement{tag}]"),
+    (
+        "{instructions}",
+        "[Query{tag}]\n{prompt}",
+        "[Response{tag}]\n{response}",
+        "[Your judgement{tag}]",
+    ),
     Lookalikes("[query", "[response", "[your judgement"),
 )
 
@@ -84,13 +108,16 @@ def choice_prompt(
         answers: 2 to 26 of them, in the order of their letters.
         system: text before the system prompt.
         system_prompt: replaces the built-in system prompt.
-        shared: the texts of further sections behind the question (`judgegym.judges.core.delimiters.given_texts`).
+        shared: the texts of further sections behind the question
+            (`judgegym.judges.core.delimiters.given_texts`).
 
     Raises:
         ValueError: there are fewer than 2 or more than 26 answers.
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
-        raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
+        raise ValueError(
+            f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}"
+        )
     letters = LETTERS[: len(answers)]
     task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
     return _CHOICE.fill(
@@ -109,7 +136,9 @@ def choice_instructions(count: int) -> str:
     return prompts.fill(prompts.load("choice"), {"number": _NUMBERS[count], "verdicts": listed})
 
 
-def rating_prompt(question: str, answer: str, *, system: str = "", instructions: str | None = None) -> Prompt:
+def rating_prompt(
+    question: str, answer: str, *, system: str = "", instructions: str | None = None
+) -> Prompt:
     """The prompt that asks for a rating of one answer: a user message, after the system message if there is one.
 
     Args:
@@ -119,7 +148,9 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
         instructions: replaces the built-in instructions.
     """
     words = {"instructions": prompts.load("rating") if instructions is None else instructions}
-    return _RATING.fill({"prompt": question}, {"response": answer}, words=words, system=system or None)
+    return _RATING.fill(
+        {"prompt": question}, {"response": answer}, words=words, system=system or None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +161,9 @@ class ChoiceDetail:
     text: str
 
 
-_ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
+_ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(
+    1.0, Status.OK, "best", "All responses are equal: there is no choice."
+)
 
 
 class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
@@ -147,16 +180,21 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         """
         return [self.question(task, "choice")]
 
-    def question(self, task: JudgeTask, name: str, shared: Mapping[str, str | None] = {}) -> Question[str]:
+    def question(
+        self, task: JudgeTask, name: str, shared: Mapping[str, str | None] = {}
+    ) -> Question[str]:
         """The question which response is the best.
 
         Args:
             task: the prompt with 2 to 26 responses, in the order of their letters.
             name: of the call.
-            shared: the texts of further sections behind the prompt (`judgegym.judges.core.delimiters.given_texts`).
+            shared: the texts of further sections behind the prompt
+                (`judgegym.judges.core.delimiters.given_texts`).
         """
         letters, system_prompt = LETTERS[: len(task.responses)], self.settings.judge_system_prompt
-        prompt = choice_prompt(task.prompt, task.responses, system_prompt=system_prompt, shared=shared)
+        prompt = choice_prompt(
+            task.prompt, task.responses, system_prompt=system_prompt, shared=shared
+        )
         return Question(name, prompt, choice_letter.given(letters), choice_form(letters))
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[str]]) -> Judgment[ChoiceDetail]:
@@ -167,7 +205,11 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
             return failed_judgment(replies.calls, detail=ChoiceDetail(None, call.text))
         best = LETTERS.index(call.value)
         return Judgment(
-            float(best), Status.OK, call.value, explained(call.text)[1], detail=ChoiceDetail(best, call.text)
+            float(best),
+            Status.OK,
+            call.value,
+            explained(call.text)[1],
+            detail=ChoiceDetail(best, call.text),
         )
 
     def check(self, task: JudgeTask) -> None:
@@ -175,8 +217,8 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         super().check(task)
         if not FEWEST_CHOICES <= len(task.responses) <= MOST_CHOICES:
             raise TaskError(
-                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(task.responses)}"
-                + but_alone(task, self.settings.how_to_gather)
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found "
+                f"{len(task.responses)}" + but_alone(task, self.settings.how_to_gather)
             )
 
     def compares(self, task: JudgeTask) -> bool:
@@ -194,13 +236,17 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Judge the distinct responses.
 
-        The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
-        the `position` (from 1) at which the judge saw its response.
+        The judge's letters are those of its order: the explanation begins with what they stand for,
+        and each result has the `position` (from 1) at which the judge saw its response.
         """
         task, left_out = task.shortened(self.limit)
         answers, responses = self._shuffled(task), task.responses
         with showing(task):
-            judgment = await self.judge(JudgeTask(task.prompt, answers)) if len(answers) > 1 else _ALL_EQUAL
+            judgment = (
+                await self.judge(JudgeTask(task.prompt, answers))
+                if len(answers) > 1
+                else _ALL_EQUAL
+            )
         judgment = replace(judgment, left_out=left_out)
         results: list[ResponseJudgment] = []
         for place, response in enumerate(responses):
@@ -210,7 +256,9 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
                 words = f"{_letters(task, answers)}\n\n{judgment.explanation}"
                 label = "best" if is_best else "not the best"
                 own = replace(judgment, score=float(is_best), label=label, explanation=words)
-            result = response_judgment(own, own.score, {"position": position + 1.0}, is_paid=place == 0)
+            result = response_judgment(
+                own, own.score, {"position": position + 1.0}, is_paid=place == 0
+            )
             results.append(replace(result, shared=response in responses[:place]))
         return results
 
@@ -227,7 +275,8 @@ def _letters(task: JudgeTask, answers: Sequence[str]) -> str:
     places = range(len(task.responses)) if task.places is None else task.places
     by_place = list(zip(places, task.responses, strict=True))
     shown = [
-        f"{letter} is {' and '.join(f'responses[{place}]' for place, text in by_place if text == answer)}"
+        f"{letter} is "
+        f"{' and '.join(f'responses[{place}]' for place, text in by_place if text == answer)}"
         for letter, answer in zip(LETTERS, answers, strict=False)
     ]
     return f"In the judge's order {', '.join(shown)}."
@@ -244,7 +293,8 @@ def _choose(shown: ShownPrompt) -> str:
     letter = _STARTS[best]
     count = len(shown.merits)
     return (
-        f"I compared the {count} responses by their words. Assistant {letter} serves the question best.\n\n[[{letter}]]"
+        f"I compared the {count} responses by their words. Assistant {letter} serves the question "
+        f"best.\n\n[[{letter}]]"
     )
 
 

@@ -1,10 +1,12 @@
 """The peer judge: one model scores another's answer from 0 to 100, by a rubric in text.
 
-Source: the specification's peer evaluation with self-critique; prompts and default rubric keep its wording.
+Source: the specification's peer evaluation with self-critique; prompts and default rubric keep its
+    wording.
 
 The settings of the peer judge.
 
-Plausible replies of the peer judge, for the offline stand-in; its critique has a prompt format of its own.
+Plausible replies of the peer judge, for the offline stand-in; its critique has a prompt format of
+its own.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from judgegym.judges.parsing.thinking import after_thinking
 class PeerJudgeSettings(PromptLayoutSettings):
     """The settings that every judge has; `judge_system_prompt` is a system message that replaces the instructions.
 
-    The layout is that of a critique alone: published is the specification's; in `shared_first` a critique begins as the
-    prompt of the evaluation does. That prompt's own order is ours, and has the response last in both.
+    The layout is that of a critique alone: published is the specification's; in `shared_first` a
+    critique begins as the prompt of the evaluation does. That prompt's own order is ours, and has
+    the response last in both.
     """
 
     def built_in_prompt(self) -> str:
@@ -47,7 +50,9 @@ DEFAULT_RUBRIC = prompts.load("peer_rubric")
 
 _WEIGHTIEST = "Correctness & Accuracy"
 _EMPHASIS = f" {_WEIGHTIEST} has the highest impact on the overall score."
-_LOOKALIKES = Lookalikes("query:", "candidate response", "rubric:", "your previous evaluation", "instructions:")
+_LOOKALIKES = Lookalikes(
+    "query:", "candidate response", "rubric:", "your previous evaluation", "instructions:"
+)
 _SECTIONS: Mapping[str, str] = {
     "rubric": "RUBRIC{tag}:\n{rubric}",
     "query": "QUERY{tag}:\n{query}",
@@ -60,7 +65,9 @@ _CRITIQUE_SECTIONS: Mapping[str, str] = {
 }
 _TEMPLATE = MessageTemplate((prompts.fill(prompts.load("peer"), _SECTIONS),), _LOOKALIKES)
 _SECTIONS_ALONE = MessageTemplate((*_SECTIONS.values(),), _LOOKALIKES)
-_CRITIQUE = MessageTemplate((prompts.fill(prompts.load("peer_critique"), _CRITIQUE_SECTIONS),), _LOOKALIKES)
+_CRITIQUE = MessageTemplate(
+    (prompts.fill(prompts.load("peer_critique"), _CRITIQUE_SECTIONS),), _LOOKALIKES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +85,18 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
         """Check that the rubric is a text."""
         super().check(task)
         if task.levels:
-            raise TaskError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
+            raise TaskError(
+                "rubric: score descriptions, which the judge peer is not shown; expected criteria "
+                "alone"
+            )
 
     def questions(self, task: JudgeTask) -> Sequence[Question[ScoreObject]]:
         """Ask for the score of the response."""
         return [Question("score", self._prompt(task), score_object, PEER_FORM)]
 
-    def combine(self, task: JudgeTask, answers: Sequence[Answers[ScoreObject]]) -> Judgment[PeerDetail]:
+    def combine(
+        self, task: JudgeTask, answers: Sequence[Answers[ScoreObject]]
+    ) -> Judgment[PeerDetail]:
         """The one score."""
         (replies,) = answers
         call = replies.last
@@ -102,7 +114,9 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
             components={"raw": float(score)},
         )
 
-    def critique_requests(self, task: JudgeTask, answers: Answers[ScoreObject]) -> list[CritiqueRequest]:
+    def critique_requests(
+        self, task: JudgeTask, answers: Answers[ScoreObject]
+    ) -> list[CritiqueRequest]:
         """The request to critique and revise the one score: the specification's, or that of all other judges."""
         previous = answers.last.value
         assert previous is not None
@@ -116,12 +130,18 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
 
     def revision(self, call: JudgeCall[ScoreObject], verdict: ScoreObject) -> Revision:
         """The revised score and its reason."""
-        return Revision(verdict.score, verdict.reasoning or "", critique_before(after_thinking(call.text), "score"))
+        return Revision(
+            verdict.score,
+            verdict.reasoning or "",
+            critique_before(after_thinking(call.text), "score"),
+        )
 
     def _prompt(self, task: JudgeTask, previous: ScoreObject | None = None) -> Prompt:
         rubric = task.rubric or self.rubric or DEFAULT_RUBRIC
         system_prompt = self.settings.judge_system_prompt
-        return peer_prompt(task.prompt, task.response, rubric, previous=previous, system_prompt=system_prompt)
+        return peer_prompt(
+            task.prompt, task.response, rubric, previous=previous, system_prompt=system_prompt
+        )
 
 
 def peer_prompt(
@@ -141,7 +161,8 @@ def peer_prompt(
         response: the candidate's answer.
         rubric: the rubric by which the answer is scored.
         previous: the peer's own evaluation, to be critiqued and revised.
-        system_prompt: a system message that replaces the built-in instructions; the instructions of a critique remain.
+        system_prompt: a system message that replaces the built-in instructions; the instructions of
+            a critique remain.
     """
     shared = {"rubric": rubric, "query": query}
     words = {"emphasis": _EMPHASIS if _WEIGHTIEST in rubric else ""}
@@ -149,20 +170,29 @@ def peer_prompt(
         template = _TEMPLATE if system_prompt is None else _SECTIONS_ALONE
         return template.fill(shared, {"response": response}, words=words, system=system_prompt)
     texts = {"response": response, "reasoning": previous.reasoning or ""}
-    return _CRITIQUE.fill(shared, texts, words={**words, "score": str(previous.score)}, system=system_prompt)
+    return _CRITIQUE.fill(
+        shared, texts, words={**words, "score": str(previous.score)}, system=system_prompt
+    )
 
 
 def _reply(shown: ShownPrompt) -> str:
-    reasoning = "As far as words show what the rubric asks for, the response covers a part of the query."
+    reasoning = (
+        "As far as words show what the rubric asks for, the response covers a part of the query."
+    )
     evaluation = json.dumps({"reasoning": reasoning, "score": round(100 * shown.merit)})
     return f"I compared the response with the query by the words they use.\n\n{evaluation}"
 
 
 PEER_PROMPT = PromptFormat(
-    sections=("QUERY", _JUDGED, f"END OF {_JUDGED}", "RUBRIC"), judged=(_JUDGED,), question="QUERY", reply=_reply
+    sections=("QUERY", _JUDGED, f"END OF {_JUDGED}", "RUBRIC"),
+    judged=(_JUDGED,),
+    question="QUERY",
+    reply=_reply,
 )
 PEER_CRITIQUE_PROMPT = replace(
-    PEER_PROMPT, sections=("QUERY", _JUDGED_BEFORE, "RUBRIC", PREVIOUS_EVALUATION), judged=(_JUDGED_BEFORE,)
+    PEER_PROMPT,
+    sections=("QUERY", _JUDGED_BEFORE, "RUBRIC", PREVIOUS_EVALUATION),
+    judged=(_JUDGED_BEFORE,),
 )
 
 

@@ -1,15 +1,17 @@
 """Calls that are made at once and end together.
 
-`asyncio.gather` raises while the other calls go on. If that ends a run, as `EndpointOutage` does, the answers of the
-others are paid for and recorded nowhere.
+`asyncio.gather` raises while the other calls go on. If that ends a run, as `EndpointOutage` does,
+the answers of the others are paid for and recorded nowhere.
 
 Identical calls in flight at the same time share one answer.
 
 What the rows of a run wait for, so that a batch is sent when no further request can join it.
 
-A row is in progress from its begin to its end, and blocked while a call of it waits for something that other rows, or
-a batch, must bring: a line of a batch, the budget, an identical call in flight. The run is quiet when every row in
-progress is blocked and no other request is on its way. That is counted, not timed. A row of which one call is blocked
+A row is in progress from its begin to its end, and blocked while a call of it waits for something
+that other rows, or
+a batch, must bring: a line of a batch, the budget, an identical call in flight. The run is quiet
+when every row in progress is blocked and no other request is on its way. That is counted, not
+timed. A row of which one call is blocked
 and another one is about to be made counts as blocked: the other one then goes with the next batch.
 """
 
@@ -110,7 +112,8 @@ async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
     Raises:
         RunStop: one of them raised it, and the others have ended.
         EndpointError: one of them raised it, and the others have ended.
-        BaseException: any other error of one of them, such as a fault in a judge; the others are cancelled.
+        BaseException: any other error of one of them, such as a fault in a judge; the others are
+            cancelled.
     """
     calls = list(calls)
     if len(calls) == 1:  # a single call needs no task
@@ -152,7 +155,8 @@ class _RunnerCancelled(Exception):
 class SingleFlight(Generic[T]):
     """Runs one call for all callers that ask for the same key at the same time.
 
-    They share a failure as well. If the caller that runs the call is cancelled, another one runs it anew.
+    They share a failure as well. If the caller that runs the call is cancelled, another one runs it
+    anew.
     """
 
     def __init__(self) -> None:

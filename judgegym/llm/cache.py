@@ -1,8 +1,8 @@
 """The judgment cache: answers of a model in an SQLite file, shared by runs and processes.
 
-The key covers everything that shapes an answer. Failures are not stored, and answers without a verdict neither (the
-judge decides), since asking again may give one. What cannot be read or used is a miss, and is replaced. The file is in
-WAL mode.
+The key covers everything that shapes an answer. Failures are not stored, and answers without a
+verdict neither (the judge decides), since asking again may give one. What cannot be read or used is
+a miss, and is replaced. The file is in WAL mode.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ PROTOCOL_VERSION = 1
 
 _BUSY_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.01
-_SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID"
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID"
+)
 
 
 VOTES_OF_REPEAT = 1_000
@@ -58,7 +60,9 @@ def vote_of_repeat(number: int) -> int:
     return number + VOTES_OF_REPEAT * _REPEAT.get()
 
 
-def request_shape(identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int) -> bytes:
+def request_shape(
+    identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int
+) -> bytes:
     """Everything that shapes an answer.
 
     Args:
@@ -111,7 +115,8 @@ class CacheRow:
 class JudgmentCache:
     """Answers by key.
 
-    All database work runs on one thread of its own, so that a lock held by another process never blocks the event loop.
+    All database work runs on one thread of its own, so that a lock held by another process never
+    blocks the event loop.
     """
 
     def __init__(self, path: Path) -> None:
@@ -127,7 +132,9 @@ class JudgmentCache:
             self._database = self._thread.submit(self._open).result()
         except (sqlite3.Error, OSError) as error:
             self._thread.shutdown()
-            raise SettingsError(f"judge_cache: {path} cannot be used as a judgment cache: {error}") from error
+            raise SettingsError(
+                f"judge_cache: {path} cannot be used as a judgment cache: {error}"
+            ) from error
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,7 +158,8 @@ class JudgmentCache:
         Args:
             key: the request's key.
             choice: the answer.
-            instead_of: what was stored when the answer was asked for; if that was unusable, it is replaced.
+            instead_of: what was stored when the answer was asked for; if that was unusable, it is
+                replaced.
 
         Returns:
             The answer that all read from now on: `choice`, or the one that was first.
@@ -159,7 +167,9 @@ class JudgmentCache:
         thread, loop = self._thread, asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(thread, self._put, key, choice, instead_of.stored)
-        except sqlite3.Error as error:  # a full disk must not lose the answer that was just paid for
+        except (
+            sqlite3.Error
+        ) as error:  # a full disk must not lose the answer that was just paid for
             self._failed(error)
             return choice
 
@@ -179,7 +189,9 @@ class JudgmentCache:
             return CacheRow()
         stored: object = row[0]
         try:
-            choice = choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
+            choice = (
+                choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
+            )
         except ValueError:
             choice = None
         return CacheRow(choice, stored)
@@ -188,7 +200,9 @@ class JudgmentCache:
         """Store an answer; returns it, or the one that was first, if there was one."""
         answer = wire.dumps(choice_to_json(choice))
         if replaced is None:
-            changed = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
+            changed = self._database.execute(
+                "INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer)
+            )
         else:
             change = "UPDATE answers SET answer = ? WHERE key = ? AND answer = ?"
             changed = self._database.execute(change, (answer, key, replaced))

@@ -1,18 +1,18 @@
 """The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
 
-One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A call returns an answer
-or raises `EndpointError`; or a `RunStop`, if none may be sent any more. The caller decides what a refusal or an answer
-that was cut off means (`Choice.state`).
+One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A
+call returns an answer or raises `EndpointError`; or a `RunStop`, if none may be sent any more. The
+caller decides what a refusal or an answer that was cut off means (`Choice.state`).
 
-A call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or refuses it, which is
-found out once for a client. Where each choice counts by itself (`chat_each`), one that fails keeps its place among the
-others, also when a run is resumed.
+A call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or
+refuses it, which is found out once for a client. Where each choice counts by itself (`chat_each`),
+one that fails keeps its place among the others, also when a run is resumed.
 
 Asks for an answer in a response format, or in words where the endpoint refuses the format.
 
-Guarantees: the refusal of a format is no failure of the call; an answer in words is recorded and cached as the answer
-to the conversation in words, never as one in the format; a resumed run takes from its ledger what it was answered in
-either way, without a request.
+Guarantees: the refusal of a format is no failure of the call; an answer in words is recorded and
+cached as the answer to the conversation in words, never as one in the format; a resumed run takes
+from its ledger what it was answered in either way, without a request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ from typing import Any, Literal, TypeAlias
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight, on_its_way
-from judgegym.llm.cache import IS_ASKED_ANEW, JudgmentCache, request_key, request_shape, vote_of_repeat
+from judgegym.llm.cache import (
+    IS_ASKED_ANEW,
+    JudgmentCache,
+    request_key,
+    request_shape,
+    vote_of_repeat,
+)
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
 from judgegym.llm.http.exchange import open_session
@@ -54,7 +60,8 @@ _NAMES_N = re.compile(r"\bn\b")
 class ChatClient(Transport):
     """Calls one model.
 
-    Use as an async context manager, or call `close`. A session that is passed in is shared and stays open.
+    Use as an async context manager, or call `close`. A session that is passed in is shared and
+    stays open.
     """
 
     def __init__(
@@ -69,7 +76,8 @@ class ChatClient(Transport):
 
         Args:
             settings: the model and how to call it.
-            cache: where answers are stored; for judges only, since a policy's samples must be independent.
+            cache: where answers are stored; for judges only, since a policy's samples must be
+                independent.
             session: a session to share with other clients.
             budget: what may be spent, which other clients may share; without one there is no limit.
 
@@ -94,7 +102,10 @@ class ChatClient(Transport):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Close."""
         await self.close()
@@ -102,16 +113,22 @@ class ChatClient(Transport):
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Open a client of another model, or with other settings, that shares cache, session, budget and meter.
 
-        It is closed with this one. Clients of the same endpoints share their limits, unless they have different ones,
-        and what they know of the endpoints, unless they take other answers for whole.
+        It is closed with this one. Clients of the same endpoints share their limits, unless they
+        have different ones, and what they know of the endpoints, unless they take other answers for
+        whole.
 
         Raises:
             SettingsError: the budget is of dollars, and the model's price is not known.
         """
-        other = ChatClient(settings, cache=self._cache, session=self.exchange.shared, budget=self._budget)
+        other = ChatClient(
+            settings, cache=self._cache, session=self.exchange.shared, budget=self._budget
+        )
         other.meter = self.meter
         for known in (self, *self.siblings):
-            if known.settings.endpoints == settings.endpoints and known.settings.limits == settings.limits:
+            if (
+                known.settings.endpoints == settings.endpoints
+                and known.settings.limits == settings.limits
+            ):
                 other.limit, other.rates = known.limit, known.rates
                 if known.settings.finish_rules.accepted != settings.finish_rules.accepted:
                     continue  # what it has learnt of the endpoint holds for its own rules; another may have the same
@@ -125,7 +142,8 @@ class ChatClient(Transport):
     async def probe(self) -> ChatResponse | EndpointError:
         """Ask for a completion of one token, to see whether the model completes anything; return the error otherwise.
 
-        A model that thinks first may refuse so low a limit: then it is asked with that of its settings.
+        A model that thinks first may refuse so low a limit: then it is asked with that of its
+            settings.
         """
         if self.own_probe is not None:
             return await self.own_probe()
@@ -140,7 +158,9 @@ class ChatClient(Transport):
                     break
             except RunStop as error:
                 let_go(error)
-                return EndpointError(FailureKind.REJECTED, endpoint=self.settings.shown, answer=str(error))
+                return EndpointError(
+                    FailureKind.REJECTED, endpoint=self.settings.shown, answer=str(error)
+                )
         return failed
 
     def holds(
@@ -156,7 +176,9 @@ class ChatClient(Transport):
     ) -> bool:
         """Whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
         row, parameters = current_row(), self._parameters(temperature, max_tokens, extra, seed)
-        return row is not None and row.holds(call_key(name, vote, self._model, messages, parameters))
+        return row is not None and row.holds(
+            call_key(name, vote, self._model, messages, parameters)
+        )
 
     def rescale(self, share: float) -> None:
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
@@ -186,20 +208,23 @@ class ChatClient(Transport):
             n: number of completions. An endpoint that ignores `n` is sent `n` requests at once.
             temperature: overrides the settings; `None` leaves it out.
             max_tokens: overrides the settings; 0 leaves it out.
-            vote: index of this answer among several independent ones; calls with different votes never share an answer.
+            vote: index of this answer among several independent ones; calls with different votes
+                never share an answer.
             seed: sampling seed; left out once the endpoint has refused it.
             extra: further fields of the body; they override the settings' `extra_body`.
-            keep: whether a whole choice may be stored in the cache or taken from it, and whether a resumed run may take
-                it from its ledger although its row failed; by default all may.
-            verdict_at: from where to where in its text a choice has what it was asked for, which the ledger records.
+            keep: whether a whole choice may be stored in the cache or taken from it, and whether a
+                resumed run may take it from its ledger although its row failed; by default all may.
+            verdict_at: from where to where in its text a choice has what it was asked for, which
+                the ledger records.
             fresh: neither take the answer from the cache nor store it: it is a sample.
             singly: ask for `n` choices in `n` requests, also where the endpoint takes `n`.
-            unkeyed: further fields of the body that change nothing of what is sampled: the run's ledger finds an answer
-                whether or not they were sent.
+            unkeyed: further fields of the body that change nothing of what is sampled: the run's
+                ledger finds an answer whether or not they were sent.
             name: the component of the call in the run's ledger.
 
         Returns:
-            The answer, with exactly `n` choices; as recorded, if the ledger of the row's run has it.
+            The answer, with exactly `n` choices; as recorded, if the ledger of the row's run has
+            it.
 
         Raises:
             EndpointError: no attempt succeeded.
@@ -213,7 +238,10 @@ class ChatClient(Transport):
             asked = dataclasses.replace(asked, parameters=parameters)
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
-            send, is_greedy = partial(self.request, messages, parameters), parameters.get("temperature") == 0
+            send, is_greedy = (
+                partial(self.request, messages, parameters),
+                parameters.get("temperature") == 0,
+            )
             one = partial(self._one, send, asked, cache, keep, is_greedy)
             answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
         else:
@@ -228,7 +256,13 @@ class ChatClient(Transport):
             answer = _one_answer(call.answers, n)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
-            logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
+            logger.debug(
+                "%s at %s was asked %r and answered %r",
+                endpoint.model,
+                endpoint.shown,
+                messages,
+                answer,
+            )
         return answer
 
     async def call_beside(
@@ -245,7 +279,8 @@ class ChatClient(Transport):
         Args:
             send: sends the request (`request`), or shares one with other calls.
             messages: what the model reads.
-            parameters: everything else that shapes the answer; the model must give equal calls the same answer.
+            parameters: everything else that shapes the answer; the model must give equal calls the
+                same answer.
             keep: as in `chat`.
             name: as in `chat`.
 
@@ -254,7 +289,9 @@ class ChatClient(Transport):
             RunStop: no request, or no further attempt, may be made.
         """
         call = CallInProgress.begin(name, 0, self._model, messages, parameters)
-        return await call.ask(partial(self._one, send, call.asked, self._cache, keep, True), keep=keep)
+        return await call.ask(
+            partial(self._one, send, call.asked, self._cache, keep, True), keep=keep
+        )
 
     async def chat_each(
         self,
@@ -275,8 +312,9 @@ class ChatClient(Transport):
             name: the component of the call in the run's ledger.
 
         Returns:
-            For each completion an answer with one choice, or its error. A request for several counts for the first of
-            them (usage, attempts); if it failed, all of them have the same error.
+            For each completion an answer with one choice, or its error. A request for several
+            counts for the first of them (usage, attempts); if it failed, all of them have the same
+            error.
 
         Raises:
             RunStop: no request, or no further attempt, may be made.
@@ -310,7 +348,13 @@ class ChatClient(Transport):
         return {**parameters, **settings.extra_body, **(extra or {}), **seeds}
 
     async def _ask_all(
-        self, call: CallInProgress, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, *, singly: bool
+        self,
+        call: CallInProgress,
+        messages: Sequence[Message],
+        parameters: Mapping[str, JSON],
+        n: int,
+        *,
+        singly: bool,
     ) -> Mapping[int, EndpointError]:
         """Ask for all choices in one request, then in one request for each that is missing or unusable.
 
@@ -319,7 +363,8 @@ class ChatClient(Transport):
 
         Raises:
             EndpointError: the request for all of them failed.
-            RunStop: a request was not sent. The call has not failed: a resumed run asks for the rest.
+            RunStop: a request was not sent. The call has not failed: a resumed run asks for the
+                rest.
         """
         refused: EndpointError | None = None
 
@@ -328,7 +373,12 @@ class ChatClient(Transport):
             self._n_is_ignored = record.received == 1
             return answer
 
-        if not call.parts and not self._n_is_ignored and not singly and "n" not in self.fields.refused:
+        if (
+            not call.parts
+            and not self._n_is_ignored
+            and not singly
+            and "n" not in self.fields.refused
+        ):
             try:
                 await call.ask(ask_together)
             except EndpointError as error:
@@ -336,12 +386,21 @@ class ChatClient(Transport):
                     raise
                 refused = error
                 self.fields.note("n", error, is_sure=False)
-        # The first `n` seeds are taken by a request for `n` choices, also those of choices that cannot be used.
-        first, failures, seed = n if call.parts else 0, dict[int, EndpointError](), parameters.get("seed")
+        # The first `n` seeds are taken by a request for `n` choices, also those of choices that
+        # cannot be used.
+        first, failures, seed = (
+            n if call.parts else 0,
+            dict[int, EndpointError](),
+            parameters.get("seed"),
+        )
 
         async def ask_one(record: RequestRecord) -> ChatResponse:
             # A seed of its own: the same request with the same seed is the same completion.
-            own = {**parameters, "seed": seed + first + record.part} if isinstance(seed, int) else parameters
+            own = (
+                {**parameters, "seed": seed + first + record.part}
+                if isinstance(seed, int)
+                else parameters
+            )
             try:
                 return _of_first(await self.request(messages, own, record))
             except EndpointError as error:
@@ -351,7 +410,11 @@ class ChatClient(Transport):
         # Wait for all, so that none is in flight after the call has failed.
         requests = (call.ask(ask_one) for _ in range(n - call.choices))
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
-        others = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, EndpointError)]
+        others = [
+            each
+            for each in outcomes
+            if isinstance(each, BaseException) and not isinstance(each, EndpointError)
+        ]
         if others:
             raise next((each for each in others if isinstance(each, RunStop)), others[0])
         if refused is not None and not call.parts:
@@ -375,11 +438,15 @@ class ChatClient(Transport):
             cache = None
         if cache is None and not is_greedy:
             return _of_first(await send(record))
-        shape = request_shape(self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote))
+        shape = request_shape(
+            self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote)
+        )
         is_own = False
 
         def is_kept(choice: Choice) -> bool:
-            is_whole = choice.state == "whole" and not isinstance(checked(choice, self.settings.finish_rules), str)
+            is_whole = choice.state == "whole" and not isinstance(
+                checked(choice, self.settings.finish_rules), str
+            )
             return is_whole and (keep is None or keep(choice))
 
         async def ask() -> ChatResponse:
@@ -400,31 +467,48 @@ class ChatClient(Transport):
                 stored = await cache.put(key, answer.first, instead_of=row)
             if stored is answer.first or not is_kept(stored):
                 return answer
-            return dataclasses.replace(answer, choices=(stored,))  # another process was first: all have one verdict
+            return dataclasses.replace(
+                answer, choices=(stored,)
+            )  # another process was first: all have one verdict
 
         if not is_greedy:
             return await ask()
         try:
-            # The cache is read within the flight: another flight may end between reading it and starting one.
+            # The cache is read within the flight: another flight may end between reading it and
+            # starting one.
             payer = OF_CALLER.get()  # nobody is refused because another's budget is spent
             answer, shared = await self._flights.run((shape, id(payer)), ask)
         except EndpointError as error:
             if is_own:
                 raise
             raise error.of_another_call() from error
-        return ChatResponse(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
+        return (
+            ChatResponse(answer.choices, latency_s=answer.latency_s, cached=True)
+            if shared
+            else answer
+        )
 
 
 def _of_first(answer: ChatResponse) -> ChatResponse:
     """The answer with its first choice; what an endpoint gives beyond that is left out."""
-    return answer if len(answer.choices) == 1 else dataclasses.replace(answer, choices=answer.choices[:1])
+    return (
+        answer
+        if len(answer.choices) == 1
+        else dataclasses.replace(answer, choices=answer.choices[:1])
+    )
 
 
 def _apart(answer: ChatResponse) -> list[ChatResponse]:
     """An answer of several choices as one of each; the first has cost what all of them have."""
     first, *others = answer.choices
     paid = dataclasses.replace(answer, choices=(first,))
-    return [paid, *(dataclasses.replace(paid, choices=(other,), usage=Usage(), attempts=0) for other in others)]
+    return [
+        paid,
+        *(
+            dataclasses.replace(paid, choices=(other,), usage=Usage(), attempts=0)
+            for other in others
+        ),
+    ]
 
 
 def _one_answer(answers: Sequence[ChatResponse], n: int) -> ChatResponse:
@@ -480,7 +564,10 @@ async def structured_chat(
         answer = await client.chat(in_words, extra=extra, **asked)
     except EndpointError as error:
         if refused is not None:
-            error.attempts, error.usage = error.attempts + refused.attempts, error.usage + refused.usage
+            error.attempts, error.usage = (
+                error.attempts + refused.attempts,
+                error.usage + refused.usage,
+            )
         raise
     client.changed.add(RESPONSE_FORMAT)
     if refused is None:

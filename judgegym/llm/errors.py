@@ -1,10 +1,13 @@
 """The project's errors.
 
-`UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
-exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
-a judgment (`judgegym.judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call that was
-not made, or not made again: no judgment comes of it, and it ends the run. `BudgetError` (exit code 3) says that the run
-has spent what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint answers no call of the run.
+`UserError`s are for the user to correct (a setting, a file, a run directory): the command line
+prints the message and exits with code 2. `EndpointError` is a call to an endpoint that never
+succeeded. The judges decide what that means for a judgment
+(`judgegym.judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call
+that was
+not made, or not made again: no judgment comes of it, and it ends the run. `BudgetError` (exit code
+3) says that the run has spent what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint
+answers no call of the run.
 """
 
 from __future__ import annotations
@@ -94,7 +97,11 @@ class EndpointError(JudgeGymError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel to another process as it is."""
-        return partial(EndpointError, endpoint=self.endpoint, answer=self.answer), (self.kind,), vars(self)
+        return (
+            partial(EndpointError, endpoint=self.endpoint, answer=self.answer),
+            (self.kind,),
+            vars(self),
+        )
 
     def of_another_call(self) -> EndpointError:
         """The error for a call that shares the requests of an identical one, which sent and paid for them."""
@@ -106,20 +113,25 @@ class EndpointError(JudgeGymError):
         """One line: kind, endpoint, status, number of requests, last answer."""
         status = f" HTTP {self.status}" if self.status is not None else ""
         requests = "1 request" if self.attempts == 1 else f"{self.attempts} requests"
-        return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"
+        return (
+            f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: "
+            f"{self.answer}"
+        )
 
 
 class UserFailure(JudgeGymError):
     """The user of a conversation, simulated by a model, gave no message: the row fails, and never the policy.
 
-    `JudgedEnv.follow_up` raises it. It is no `UserError`: the person who runs the command can correct nothing.
+    `JudgedEnv.follow_up` raises it. It is no `UserError`: the person who runs the command can
+    correct nothing.
     """
 
 
 class RunStop(UserError):
     """No further call of the run may be made; the message says why.
 
-    The user can change that. As every `UserError` it passes what takes an error for a failure of one row.
+    The user can change that. As every `UserError` it passes what takes an error for a failure of
+    one row.
 
     Attributes:
         attempts: how many requests of the call were sent before, and failed.
@@ -146,7 +158,8 @@ class EndpointOutage(RunStop):
     """No call to an endpoint can succeed: it was never there, or it rejects every request.
 
     Attributes:
-        exit_code: of the command: 2 if the endpoint was never there (its URL is probably wrong), 1 if it rejects.
+        exit_code: of the command: 2 if the endpoint was never there (its URL is probably wrong), 1
+            if it rejects.
     """
 
     def __init__(self, why: str, exit_code: int = 1) -> None:
@@ -158,7 +171,7 @@ class EndpointOutage(RunStop):
 def let_go(error: BaseException) -> None:
     """Drop what an error holds that has been dealt with: the frames that it went through, with prompts and bodies.
 
-    A frame that has raised its own variable holds the error in turn. Such a cycle stays until the next collection of
-    garbage, which servers put off.
+    A frame that has raised its own variable holds the error in turn. Such a cycle stays until the
+    next collection of garbage, which servers put off.
     """
     error.__traceback__ = error.__cause__ = error.__context__ = None

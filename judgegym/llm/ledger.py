@@ -1,8 +1,10 @@
 """A ledger of calls, as the client of a model sees it: answers of an earlier run are taken from it, new ones put in.
 
-The rows of a run set the ledger for everything that is called on their behalf (`recorded_in`); without one, a call
-goes to its endpoint and is recorded nowhere. Guarantees: an answer is in the ledger before its caller has it; a request
-is noted as sent before it leaves. The ledger on disk is `judgegym.engine.runs.ledger`.
+The rows of a run set the ledger for everything that is called on their behalf (`recorded_in`);
+without one, a call
+goes to its endpoint and is recorded nowhere. Guarantees: an answer is in the ledger before its
+caller has it; a request is noted as sent before it leaves. The ledger on disk is
+`judgegym.engine.runs.ledger`.
 """
 
 from __future__ import annotations
@@ -74,7 +76,12 @@ class RowLedger(Protocol):
         """Note that a request which was about to leave did not: the endpoint refused the connection."""
 
     def answered(
-        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+        self,
+        call: CallInProgress,
+        part: int,
+        number: int | None,
+        answer: ChatResponse,
+        verdict: VerdictLocation,
     ) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
@@ -91,7 +98,8 @@ class Upload(NamedTuple):
     Attributes:
         data: its body; `None` for a GET.
         content_type: of the body.
-        may_count_twice: it is sent once only, since a second one would do again what the first one did.
+        may_count_twice: it is sent once only, since a second one would do again what the first one
+            did.
     """
 
     data: bytes | None = None
@@ -108,10 +116,13 @@ class RequestRecord:
         row: the ledger that it is noted in; `None` if nothing is recorded.
         key: of its call there.
         number: its number in the ledger; `None` until it is sent.
-        finish: called once when the answer is recorded, or will not be; `None` if nobody waits for that.
-        body: what is sent, but for the model's name at the replica; without one, the request is a GET.
+        finish: called once when the answer is recorded, or will not be; `None` if nobody waits for
+            that.
+        body: what is sent, but for the model's name at the replica; without one, the request is a
+            GET.
         path: beside the API; `None` for chat completions.
-        read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
+        read: reads the response at `path`, where it is a call of a judge as a completion is: it
+            counts in the budget.
         upload: what is sent at `path` that is no JSON.
         cached: where beginnings of its prompt end that the endpoint is to keep in its prefix cache.
         tokens: what it takes of the tokens a minute.
@@ -122,7 +133,8 @@ class RequestRecord:
         paid: the usage of all answers, unusable ones too.
         began: when it began to wait for that (monotonic clock).
         started: when its first attempt was admitted (monotonic clock).
-        away: seconds that it waited since for a model that was away, or until its answer could be recorded.
+        away: seconds that it waited since for a model that was away, or until its answer could be
+            recorded.
         failure: of the attempt before; `None` before the first one.
         is_probe: it is sent although the circuit breaker is open.
         is_live: it is sent by itself, also where requests go into batches.
@@ -198,7 +210,9 @@ def component(name: str) -> Iterator[None]:
         yield
 
 
-def call_key(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> CallKey:
+def call_key(
+    name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
+) -> CallKey:
     """What a call that is made here asks, named within the components of the context."""
     return CallKey(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
 
@@ -222,7 +236,12 @@ class CallInProgress:
 
     @classmethod
     def begin(
-        cls, name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
+        cls,
+        name: str,
+        vote: int,
+        model: str,
+        messages: Sequence[Message],
+        parameters: Mapping[str, JSON],
     ) -> CallInProgress:
         """Begin a call, recorded if its row has a ledger."""
         row, asked = _ROW.get(), call_key(name, vote, model, messages, parameters)
@@ -249,8 +268,8 @@ class CallInProgress:
 
         Args:
             send: sends the request for the part.
-            keep: whether a choice has what it was asked for; if the row fails, a resumed run asks again for a part with
-                one that has not.
+            keep: whether a choice has what it was asked for; if the row fails, a resumed run asks
+                again for a part with one that has not.
             verdict_at: where the text of a choice has it.
 
         Raises:

@@ -1,29 +1,32 @@
 """Which replicas of a model are there, and the wait for those that are away: one probe for all callers.
 
-A replica is away from the moment that it refuses a connection. A probe then tries to connect, with backoff, for as long
-as it takes; nothing is sent over the connection. While another replica is there, calls go to that; while none is, all
-calls wait for the first one that is back, up to a deadline. After the deadline calls fail at once, until the probe
-succeeds. A model none of whose replicas has ever answered is wrong rather than away: it has a deadline of its own,
-after which calls raise `EndpointOutage`, which ends a run.
+A replica is away from the moment that it refuses a connection. A probe then tries to connect, with
+backoff, for as long as it takes; nothing is sent over the connection. While another replica is
+there, calls go to that; while none is, all calls wait for the first one that is back, up to a
+deadline. After the deadline calls fail at once, until the probe
+succeeds. A model none of whose replicas has ever answered is wrong rather than away: it has a
+deadline of its own, after which calls raise `EndpointOutage`, which ends a run.
 
-Guarantees: a replica that is away is said at once, then now and then while a call waits for it, and when it is back;
-one that accepts connections and then refuses them again is not asked without a pause, and is away until it answers a
-request.
+Guarantees: a replica that is away is said at once, then now and then while a call waits for it, and
+when it is back; one that accepts connections and then refuses them again is not asked without a
+pause, and is away until it answers a request.
 
-The circuit breaker of a model: after ten requests in a row that are rejected for the account, nothing new is sent.
+The circuit breaker of a model: after ten requests in a row that are rejected for the account,
+    nothing new is sent.
 
-HTTP 401, 402, 403 and 404 speak of a key, of credit, of a right or of a model's name: another request would be rejected
-the same way. A single one may still speak of its request alone, such as a moderated text. So a rejected call waits for
-what follows: it fails if a later request is answered, or if no other call is in progress. At the tenth in a row the
-breaker opens. All calls then wait, the rejected ones too, while one of them after the other is sent as a probe, with
-growing pauses. An answer closes the breaker, and all calls are sent (again); after the deadline they raise
-`EndpointOutage`, which ends a run. An endpoint that has answered nothing before is not probed: its settings are wrong.
-After the deadline a process that goes on, such as a server, sends one call as a probe after each pause; the others fail
-at once.
+HTTP 401, 402, 403 and 404 speak of a key, of credit, of a right or of a model's name: another
+request would be rejected the same way. A single one may still speak of its request alone, such as a
+moderated text. So a rejected call waits for
+what follows: it fails if a later request is answered, or if no other call is in progress. At the
+tenth in a row the breaker opens. All calls then wait, the rejected ones too, while one of them
+after the other is sent as a probe, with growing pauses. An answer closes the breaker, and all calls
+are sent (again); after the deadline they raise `EndpointOutage`, which ends a run. An endpoint that
+has answered nothing before is not probed: its settings are wrong. After the deadline a process that
+goes on, such as a server, sends one call as a probe after each pause; the others fail at once.
 
-An account without credit is rejected like these, whatever the status (`judgegym.llm.retries.limits`). An endpoint that
-asks to wait for longer than a call may take, such as until its daily limit is reset, opens the breaker at once, without
-probes.
+An account without credit is rejected like these, whatever the status
+(`judgegym.llm.retries.limits`). An endpoint that asks to wait for longer than a call may take, such
+as until its daily limit is reset, opens the breaker at once, without probes.
 """
 
 from __future__ import annotations
@@ -78,7 +81,11 @@ class Reachability:
         now = time.monotonic()
         return min(
             self.replicas,
-            key=lambda replica: (not replica.is_there, max(0.0, replica.paused_until - now), replica.in_flight),
+            key=lambda replica: (
+                not replica.is_there,
+                max(0.0, replica.paused_until - now),
+                replica.in_flight,
+            ),
         )
 
     @property
@@ -89,7 +96,10 @@ class Reachability:
         if not self._is_starting:
             return f"{self._who} refuses connections, for {self.away_for_s:.0f} s"
         left = max(0.0, self._limit_s - self.away_for_s)
-        return f"{self._who} has never answered and refuses connections; {left:.0f} s left ({self._limit_setting})"
+        return (
+            f"{self._who} has never answered and refuses connections; {left:.0f} s left "
+            f"({self._limit_setting})"
+        )
 
     def lost(self, replica: Replica, failure: EndpointError) -> None:
         """Note that a replica refused a connection, and begin to probe it."""
@@ -99,7 +109,10 @@ class Reachability:
         if replica.is_there:
             replica.is_there = False
             self._probes.begin(self._probe(replica, failure.answer))
-        was_any_there, self.is_any_there = self.is_any_there, any(each.is_there for each in self.replicas)
+        was_any_there, self.is_any_there = (
+            self.is_any_there,
+            any(each.is_there for each in self.replicas),
+        )
         if not self.is_any_there:
             self._back.clear()
             if was_any_there and self.on_lost is not None:
@@ -147,12 +160,16 @@ class Reachability:
     @property
     def _is_starting(self) -> bool:
         """Whether none has ever answered, which has a deadline of its own."""
-        return self._settings.start_deadline_s is not None and not any(each.has_answered for each in self.replicas)
+        return self._settings.start_deadline_s is not None and not any(
+            each.has_answered for each in self.replicas
+        )
 
     @property
     def _limit_s(self) -> float:
         start_s = self._settings.start_deadline_s
-        return start_s if start_s is not None and self._is_starting else self._settings.away_deadline_s
+        return (
+            start_s if start_s is not None and self._is_starting else self._settings.away_deadline_s
+        )
 
     @property
     def _limit_setting(self) -> str:
@@ -162,34 +179,51 @@ class Reachability:
         assert self._last_failure is not None  # all are away
         if self._is_starting:
             return EndpointOutage(
-                f"{self._who} has never answered, for {self._limit}: {self._last_failure.answer}. Is its URL right "
+                f"{self._who} has never answered, for {self._limit}: {self._last_failure.answer}. "
+                "Is its URL right "
                 f"({self._settings.url_setting})?",
                 NEVER_THERE,
             )
         return EndpointError(
             FailureKind.AWAY,
             endpoint=self._last_failure.endpoint,
-            answer=f"{self._last_failure.answer}; away for {self.away_for_s:.0f} s, the limit is {self._limit}",
+            answer=f"{self._last_failure.answer}; away for {self.away_for_s:.0f} s, the limit is "
+            f"{self._limit}",
         )
 
     async def _probe(self, replica: Replica, why: str) -> None:
         """Try to connect until it succeeds. The pauses grow until the replica answers a request."""
         name = f"{self._settings.title} at {replica.endpoint.shown}"
         never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
-        logger.warning("%s refuses connections%s: %s. Calls wait for it, at most %s", name, never, why, self._limit)
+        logger.warning(
+            "%s refuses connections%s: %s. Calls wait for it, at most %s",
+            name,
+            never,
+            why,
+            self._limit,
+        )
         begun = said = time.monotonic()
         while True:
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16)))
+            await asyncio.sleep(
+                min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16))
+            )
             replica.away_in_a_row += 1
             if await _accepts_connections(replica):
-                logger.warning("%s accepts connections again, after %.0f s", name, time.monotonic() - begun)
+                logger.warning(
+                    "%s accepts connections again, after %.0f s", name, time.monotonic() - begun
+                )
                 replica.is_there = self.is_any_there = True
                 self._back.set()
                 return
             if self._waiters and time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
                 left = max(0.0, self._limit_s - self.away_for_s)
-                logger.warning("%s still refuses connections, for %.0f s; %.0f s left", name, said - begun, left)
+                logger.warning(
+                    "%s still refuses connections, for %.0f s; %.0f s left",
+                    name,
+                    said - begun,
+                    left,
+                )
 
     @property
     def _limit(self) -> str:
@@ -199,8 +233,9 @@ class Reachability:
 async def _accepts_connections(replica: Replica) -> bool:
     """Whether a connection to a replica, or to the proxy before it, can be opened.
 
-    A cancellation always gets through: `wait_for` before Python 3.12 loses one that comes in the moment in which the
-    connection is refused, and the probe of a process that is about to end would then go on for ever.
+    A cancellation always gets through: `wait_for` before Python 3.12 loses one that comes in the
+    moment in which the connection is refused, and the probe of a process that is about to end would
+    then go on for ever.
     """
     opening = asyncio.create_task(can_connect(replica.proxy or replica.url))
     try:
@@ -253,12 +288,18 @@ class CircuitBreaker:
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence; `None` if a call may be sent."""
-        if self.is_closed or (self._next_probe_at is not None and time.monotonic() >= self._next_probe_at):
+        if self.is_closed or (
+            self._next_probe_at is not None and time.monotonic() >= self._next_probe_at
+        ):
             return None
         if self._wait is not None:
             return f"{self._who} {self._wait} ({self._said})"
         open_for = time.monotonic() - self._opened_at
-        left = "" if self._next_probe_at is not None else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
+        left = (
+            ""
+            if self._next_probe_at is not None
+            else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
+        )
         return f"{self._who} rejects every request ({self._said}), for {open_for:.0f} s{left}"
 
     @property
@@ -292,7 +333,11 @@ class CircuitBreaker:
         if self._probing is not None:
             self._probing.cancel()
         if was_open:
-            logger.warning("%s accepts requests again, after %.0f s", self._who, time.monotonic() - self._opened_at)
+            logger.warning(
+                "%s accepts requests again, after %.0f s",
+                self._who,
+                time.monotonic() - self._opened_at,
+            )
         _decide(self._rejected, was_open)
         _decide(self._unsent, False)
 
@@ -354,7 +399,9 @@ class CircuitBreaker:
 
     @property
     def _said(self) -> str:
-        return "" if self._failure is None else f"HTTP {self._failure.status}: {self._failure.answer}"
+        return (
+            "" if self._failure is None else f"HTTP {self._failure.status}: {self._failure.answer}"
+        )
 
     async def _decided(self, waiting: list[asyncio.Future[bool]]) -> bool:
         """Wait among others for a decision."""
@@ -382,7 +429,8 @@ class CircuitBreaker:
             self._give_up()
             return
         logger.warning(
-            "%s rejected %d requests in a row: %s. Nothing new is sent; one request is tried again, for %g s (%s)",
+            "%s rejected %d requests in a row: %s. Nothing new is sent; one request is tried "
+            "again, for %g s (%s)",
             *(self._who, self._in_a_row, self._said, self._deadline_s, self._setting),
         )
         self._probing = asyncio.get_running_loop().create_task(self._probe())
@@ -415,7 +463,9 @@ class CircuitBreaker:
         if self._wait is not None:
             return EndpointOutage(f"{self._who} {self._wait}: {self._said}")
         if not self._has_answered:
-            return EndpointOutage(f"{self._who} rejected the first {self._in_a_row} requests: {self._said}")
+            return EndpointOutage(
+                f"{self._who} rejected the first {self._in_a_row} requests: {self._said}"
+            )
         limit = f"{self._deadline_s:g} s ({self._setting})"
         return EndpointOutage(f"{self._who} has rejected every request for {limit}: {self._said}")
 
@@ -424,7 +474,9 @@ def _duration(seconds: float) -> str:
     if seconds >= UNKNOWN_WAIT:
         return "until a limit of a day or a month is reset"
     hours, minutes = divmod(round(seconds / 60), 60)
-    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
+    return " ".join(
+        part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part
+    )
 
 
 _THROTTLED_S = 10.0
@@ -455,10 +507,16 @@ class ThrottleMonitor:
     @property
     def words(self) -> str | None:
         """What the endpoint answers, in one sentence; `None` unless it has answered nothing else for a while."""
-        if self._since is None or self._failure is None or time.monotonic() - self._since < _THROTTLED_S:
+        if (
+            self._since is None
+            or self._failure is None
+            or time.monotonic() - self._since < _THROTTLED_S
+        ):
             return None
         lasts = time.monotonic() - self._since
-        return f"{self._who} answers nothing but HTTP 429, for {lasts:.0f} s: {self._failure.answer}"
+        return (
+            f"{self._who} answers nothing but HTTP 429, for {lasts:.0f} s: {self._failure.answer}"
+        )
 
 
 def _decide(waiting: list[asyncio.Future[bool]], decision: bool) -> None:

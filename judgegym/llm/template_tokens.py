@@ -1,7 +1,7 @@
 """Role and template tokens: the strings that a tokenizer may read as special tokens.
 
-Guarantees: `broken_up` leaves none of them in a text and can be undone exactly, and a text without them stays as it is;
-all functions take linear time.
+Guarantees: `broken_up` leaves none of them in a text and can be undone exactly, and a text without
+them stays as it is; all functions take linear time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,24 @@ from typing import NamedTuple
 BREAK = "¦"
 """The sign that breaks up a token, behind the token's first sign: `<|im_start|>` becomes `<¦|im_start|>`."""
 
-# ChatML, Llama 3, Phi, Command R, gpt-oss, GLM, Kimi (`<|name|>`), DeepSeek (full-width bars), EXAONE (`[|name|]`).
+# ChatML, Llama 3, Phi, Command R, gpt-oss, GLM, Kimi (`<|name|>`), DeepSeek (full-width bars),
+# EXAONE (`[|name|]`).
 _NAME = rf"[^\s<>＜＞\[\]［］|｜{BREAK}]{{1,64}}"
 _ANGLED = (
-    *("s", "/s", "bos", "eos", "pad", "unk", "mask", "sop", "eop", "BOS_TOKEN", "EOS_TOKEN", "PAD_TOKEN"),
+    *(
+        "s",
+        "/s",
+        "bos",
+        "eos",
+        "pad",
+        "unk",
+        "mask",
+        "sop",
+        "eop",
+        "BOS_TOKEN",
+        "EOS_TOKEN",
+        "PAD_TOKEN",
+    ),
     *("start_of_turn", "end_of_turn", "start_of_image", "end_of_image"),
     *("tool_call", "/tool_call", "tool_response", "/tool_response"),
     *("seed:bos", "seed:eos", "fim_prefix", "fim_middle", "fim_suffix"),
@@ -55,8 +69,14 @@ TEMPLATE_TOKEN = re.compile(f"[<＜]{_ANGLED_REST}|[\\[［]{_BRACKETED_REST}")
 """A token, as `re.sub` finds it."""
 
 _BROKEN_ANGLED, _BROKEN_BRACKETED = _rest(before=f"{BREAK}*")
-_RESTS = {"<": _BROKEN_ANGLED, "＜": _BROKEN_ANGLED, "[": _BROKEN_BRACKETED, "［": _BROKEN_BRACKETED}
-# One for each first sign: splitting at a literal sign and joining again is the fastest way to replace it.
+_RESTS = {
+    "<": _BROKEN_ANGLED,
+    "＜": _BROKEN_ANGLED,
+    "[": _BROKEN_BRACKETED,
+    "［": _BROKEN_BRACKETED,
+}
+# One for each first sign: splitting at a literal sign and joining again is the fastest way to
+# replace it.
 _TO_BREAK = {sign: re.compile(f"{re.escape(sign)}(?={rest})") for sign, rest in _RESTS.items()}
 _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
@@ -64,7 +84,8 @@ _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 def broken_up(text: str) -> EscapedText:
     """A text with every token broken up; `tokens` counts them, without those that were broken up before.
 
-    A token that is broken up in the text already gets one more sign, so that the text can be had back.
+    A token that is broken up in the text already gets one more sign, so that the text can be had
+    back.
 
     >>> broken_up("</s><|im_start|>user")
     EscapedText(text='<¦/s><¦|im_start|>user', tokens=2)
@@ -74,7 +95,9 @@ def broken_up(text: str) -> EscapedText:
         if sign in text:
             before, *pieces = pattern.split(broken)
             broken = f"{sign}{BREAK}".join([before, *pieces])
-            tokens += len(pieces) - ([piece[0] for piece in pieces].count(BREAK) if has_breaks else 0)
+            tokens += len(pieces) - (
+                [piece[0] for piece in pieces].count(BREAK) if has_breaks else 0
+            )
     return EscapedText(broken, tokens)
 
 
@@ -82,5 +105,7 @@ def without_trailing_tokens(text: str) -> str:
     """`text` without the tokens at its end and the white space around them; as it is if it ends with none."""
     if not text.rstrip().endswith((">", "＞", "]", "］")):
         return text
-    match = _TOKENS_FROM_END.match(text[::-1])  # forwards, a run of white space would be read again from each place
+    match = _TOKENS_FROM_END.match(
+        text[::-1]
+    )  # forwards, a run of white space would be read again from each place
     return text if match is None else text[: len(text) - match.end()]

@@ -1,10 +1,12 @@
 """Spans of requests, rows, judgments and calls of models, by OpenTelemetry's conventions for generative AI.
 
-Off by default: `active` is `None` then, which is all that a call looks at. `judgegym.judges.config.tracing` switches it
-on. A span says which model was asked with which parameters, how many tokens that took, how it ended and what score came
-of it; texts of prompts, answers and reasons are in it only where the user asks for them.
+Off by default: `active` is `None` then, which is all that a call looks at.
+`judgegym.judges.config.tracing` switches it on. A span says which model was asked with which
+parameters, how many tokens that took, how it ended and what score came of it; texts of prompts,
+answers and reasons are in it only where the user asks for them.
 
-Sources: OpenTelemetry, semantic conventions for generative AI; W3C Trace Context, which leaves with each call.
+Sources: OpenTelemetry, semantic conventions for generative AI; W3C Trace Context, which leaves with
+    each call.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ _PARAMETERS: Mapping[str, str] = {
 class SpanNotes:
     """A span that lasts as long as its context, and what is said of it when it ends.
 
-    What begins inside is its child. An error that leaves the context is noted by its type alone, since its message may
-    hold a text.
+    What begins inside is its child. An error that leaves the context is noted by its type alone,
+    since its message may hold a text.
 
     Attributes:
         attributes: by OpenTelemetry's names.
@@ -51,7 +53,9 @@ class SpanNotes:
 
     __slots__ = ("_parent", "_span", "_token", "_tracer", "attributes", "error")
 
-    def __init__(self, tracer: SpanTracer, span: Span, parent: Context, attributes: Attributes) -> None:
+    def __init__(
+        self, tracer: SpanTracer, span: Span, parent: Context, attributes: Attributes
+    ) -> None:
         """Begin with what is known at the span's beginning."""
         self._tracer, self._span, self._parent = tracer, span, parent
         self.attributes, self.error = attributes, cast("str | None", None)
@@ -97,13 +101,21 @@ class SpanTracer:
         from opentelemetry import context, propagate, trace
 
         self._tracer, self.has_texts = tracer, has_texts
-        self._current, self.attach, self.detach = context.get_current, context.attach, context.detach
+        self._current, self.attach, self.detach = (
+            context.get_current,
+            context.attach,
+            context.detach,
+        )
         self.set_span = trace.set_span_in_context
         self._carried = propagate.get_global_textmap()
         self.kinds, self.failed = trace.SpanKind, trace.StatusCode.ERROR
 
     def span(
-        self, name: str, attributes: Attributes, kind: SpanKind | None = None, carrier: Carrier = None
+        self,
+        name: str,
+        attributes: Attributes,
+        kind: SpanKind | None = None,
+        carrier: Carrier = None,
     ) -> SpanNotes:
         """Make what begins inside a child of a new span, which ends with the context.
 
@@ -111,7 +123,8 @@ class SpanTracer:
             name: of few different values, without data.
             attributes: that are known at its beginning; the notes have them.
             kind: internal by default.
-            carrier: headers whose trace context becomes the parent; by default the span that is current.
+            carrier: headers whose trace context becomes the parent; by default the span that is
+                current.
         """
         parent = self._current() if carrier is None else self._carried.extract(carrier)
         span = self._tracer.start_span(name, parent, kind or self.kinds.INTERNAL)
@@ -144,7 +157,9 @@ class SpanTracer:
             if name in _PARAMETERS and isinstance(value, int | float):
                 attributes[_PARAMETERS[name]] = value
         if self.has_texts:
-            attributes["gen_ai.input.messages"] = _json([_message(each["role"], each["content"]) for each in messages])
+            attributes["gen_ai.input.messages"] = _json(
+                [_message(each["role"], each["content"]) for each in messages]
+            )
         with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT):
             answer = await sending
             attributes |= self._of_answer(answer)
@@ -155,7 +170,9 @@ class SpanTracer:
         found: Attributes = {
             "gen_ai.usage.input_tokens": usage.prompt_tokens,
             "gen_ai.usage.output_tokens": usage.completion_tokens,
-            "gen_ai.response.finish_reasons": tuple(choice.finish_reason or "unknown" for choice in answer.choices),
+            "gen_ai.response.finish_reasons": tuple(
+                choice.finish_reason or "unknown" for choice in answer.choices
+            ),
         }
         if usage.cached_prompt_tokens:
             found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_prompt_tokens
@@ -205,7 +222,10 @@ def _message(role: str, text: str, reasoning: str | None = None) -> dict[str, JS
 
 
 def _output(choice: Choice) -> JSON:
-    return {**_message("assistant", choice.text, choice.reasoning), "finish_reason": choice.finish_reason or "unknown"}
+    return {
+        **_message("assistant", choice.text, choice.reasoning),
+        "finish_reason": choice.finish_reason or "unknown",
+    }
 
 
 def _json(value: JSON) -> str:

@@ -1,11 +1,12 @@
 """One request to a model with its retries: the replica that an attempt goes to, the retry loop.
 
-An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
-a slot of the concurrency limit (`llm/http/limits.py`). `llm/http/exchange.py` sends it, `llm/responses/outcome.py`
-classifies its response, `llm/retries/retry.py` says whether and when a failed attempt is made again.
+An attempt waits for the budget, for a replica that is there, for the rate limits (requests and
+tokens a minute) and for a slot of the concurrency limit (`llm/http/limits.py`).
+`llm/http/exchange.py` sends it, `llm/responses/outcome.py` classifies its response,
+`llm/retries/retry.py` says whether and when a failed attempt is made again.
 
-Guarantee: raised are `EndpointError`, a `RunStop` where no request may be sent any more, and nothing else but what a
-ledger raises that cannot record the response (the disk stays full).
+Guarantee: raised are `EndpointError`, a `RunStop` where no request may be sent any more, and
+nothing else but what a ledger raises that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -36,7 +37,14 @@ from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, ThrottleMonitor
 from judgegym.llm.refusals.request_fields import FIELDS, only_streams, refuses
 from judgegym.llm.refusals.response_format import as_refused, has_format
-from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Habits, Outcome, PlainResponse, of_answer
+from judgegym.llm.responses.outcome import (
+    AttemptFailure,
+    ChatSuccess,
+    Habits,
+    Outcome,
+    PlainResponse,
+    of_answer,
+)
 from judgegym.llm.retries.limits import LONG_WAIT_S
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica
@@ -55,12 +63,16 @@ class Transport(LimitedClient):
     Attributes:
         api: the form in which it is asked.
         exchange: sends a request once.
-        changed: the fields that it has refused and that requests were changed in, which were answered.
+        changed: the fields that it has refused and that requests were changed in, which were
+            answered.
         limit_words: that thinking has used up the limit of a completion; `None` if it has not.
-        image_refusal: how it has refused images, where it is not to be asked about any more of them.
+        image_refusal: how it has refused images, where it is not to be asked about any more of
+            them.
         last_failure: how an attempt failed since the last answer; `None` if none did.
-        siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
-        is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
+        siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this
+            one tells, too.
+        is_spare: whether the judge needs no answer of this model once it is given up, as a jury
+            with enough members.
     """
 
     def __init__(
@@ -83,13 +95,18 @@ class Transport(LimitedClient):
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
         shortest = self.api.shortest_prefix(settings.endpoints[0].model)
         self._prefixes = None if shortest is None else SharedPrefixes(shortest)
-        self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
+        self._retries = RetryPolicy(
+            settings.max_retries, settings.retry_delay_s, settings.deadline_s
+        )
         self._live_limit: AbstractAsyncContextManager[object] = nullcontext()
         self._live_prices = settings.prices
         if (batch := settings.batch) is not None:
             self._prefixes = None
             self._line_retries = RetryPolicy(batch.retries, 0.0, float("inf"))
-            self._live_limit, self._live_prices = asyncio.Semaphore(batch.live_concurrency), batch.live_prices
+            self._live_limit, self._live_prices = (
+                asyncio.Semaphore(batch.live_concurrency),
+                batch.live_prices,
+            )
         self._batches: Batches | None = None
         self.changed: set[str] = set()
         self.limit_words: str | None = None
@@ -103,7 +120,11 @@ class Transport(LimitedClient):
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
+        own = (
+            ()
+            if self.is_given_up and self.is_spare()
+            else (self.presence.waiting, self.breaker.waiting)
+        )
         batches = None if self._batches is None else self._batches.waiting
         return next(filter(None, (*own, batches, *(each.waiting for each in self.siblings))), None)
 
@@ -143,7 +164,9 @@ class Transport(LimitedClient):
     def _all_habits(self) -> Collection[Habits]:
         """Those of all replicas, which siblings may share."""
         clients = (self, *self.siblings)
-        return {id(each): each.habits for client in clients for each in client.presence.replicas}.values()
+        return {
+            id(each): each.habits for client in clients for each in client.presence.replicas
+        }.values()
 
     def note_served(self, earlier: Mapping[str, int]) -> None:
         """Add the models that an earlier part of the run was answered by, so that a change since is told."""
@@ -154,7 +177,11 @@ class Transport(LimitedClient):
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
         words = [each for each in (self.formats.words, self.limit_words) if each is not None]
         changed = self.fields.sentences(self.changed, self.settings.endpoints[0].shown)
-        return [*words, *changed, *(sentence for each in self.siblings for sentence in each.notices)]
+        return [
+            *words,
+            *changed,
+            *(sentence for each in self.siblings for sentence in each.notices),
+        ]
 
     @property
     def refused_fields(self) -> dict[str, dict[str, str]]:
@@ -179,7 +206,8 @@ class Transport(LimitedClient):
     ) -> Coroutine[Any, Any, ChatResponse]:
         """Send one request, with its retries; `record` is told when it leaves.
 
-        A record with a path and `read` is sent there, with the parameters alone: each item of its response is a choice.
+        A record with a path and `read` is sent there, with the parameters alone: each item of its
+        response is a choice.
 
         Raises:
             EndpointError: no attempt succeeded.
@@ -188,7 +216,9 @@ class Transport(LimitedClient):
         sending = self._request(messages, parameters, record)
         if tracing.active is None:
             return sending
-        return tracing.active.call(self.settings.endpoints[0], record.path, messages, parameters, sending)
+        return tracing.active.call(
+            self.settings.endpoints[0], record.path, messages, parameters, sending
+        )
 
     async def _request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
@@ -234,11 +264,14 @@ class Transport(LimitedClient):
             return
         setting = self.settings.limit_setting or "max_tokens"
         self.limit_words = (
-            f"{self.settings.shown} has given a completion without a text: thinking used up its limit; raise {setting}"
+            f"{self.settings.shown} has given a completion without a text: thinking used up its "
+            f"limit; raise {setting}"
         )
         logger.warning("%s", self.limit_words)
 
-    async def beside(self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None) -> JSON:
+    async def beside(
+        self, path: str, body: Mapping[str, JSON] | None = None, *, upload: Upload | None = None
+    ) -> JSON:
         """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
 
         Args:
@@ -260,9 +293,13 @@ class Transport(LimitedClient):
             for replica in self.presence.replicas:
                 text = replica.redact(text, fields)
             said = f"the body is not JSON ({wire.shorten(text, 200)}; at {path})"
-            raise EndpointError(FailureKind.BROKEN, endpoint=self.settings.endpoints[0].shown, answer=said) from None
+            raise EndpointError(
+                FailureKind.BROKEN, endpoint=self.settings.endpoints[0].shown, answer=said
+            ) from None
 
-    async def beside_text(self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None) -> str:
+    async def beside_text(
+        self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None
+    ) -> str:
         """The text of an answer; arguments and errors as of `beside`."""
         outcome = await self._send(RequestRecord(body=fields, path=path, upload=upload))
         assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
@@ -294,7 +331,12 @@ class Transport(LimitedClient):
                     self._throttling.note(None)
                     self.last_failure = None
                     return outcome
-                await self._pause(replica, call, as_refused(outcome) if has_format(call.body) else outcome, admitted)
+                await self._pause(
+                    replica,
+                    call,
+                    as_refused(outcome) if has_format(call.body) else outcome,
+                    admitted,
+                )
         except (EndpointError, RunStop) as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
@@ -304,20 +346,26 @@ class Transport(LimitedClient):
             self.breaker.calls -= 1
             self.breaker.settle()
 
-    async def _pause(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float) -> None:
+    async def _pause(
+        self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float
+    ) -> None:
         """Pause between a failed attempt and the next one.
 
         Raises:
             EndpointError: there must be no other attempt.
             RunStop: there may be none any more.
         """
-        failure = call.failure = self.last_failure = _error(replica, outcome, call, self.settings.model_setting)
+        failure = call.failure = self.last_failure = _error(
+            replica, outcome, call, self.settings.model_setting
+        )
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
             call.stays()
             self.presence.lost(replica, failure)
             return
-        self._throttling.note(failure if outcome.kind is FailureKind.BUSY and outcome.status == 429 else None)
+        self._throttling.note(
+            failure if outcome.kind is FailureKind.BUSY and outcome.status == 429 else None
+        )
         self._end_at_long_wait(call, failure, admitted)
         if call.path is None and (outcome.kind is FailureKind.REJECTED or outcome.status == 501):
             if self.fields.learn(failure, call):
@@ -334,7 +382,9 @@ class Transport(LimitedClient):
             raise failure
         call.broken += outcome.kind is FailureKind.BROKEN
         retries = self._retries if self._batch_of(call) is None else self._line_retries
-        pause = retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
+        pause = retries.pause(
+            failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed()
+        )
         if pause is None:
             raise failure
         if (budget := self._budget_of(call)) is not None:
@@ -350,30 +400,44 @@ class Transport(LimitedClient):
         settings, said = self.settings, wire.shorten(failure.answer, 200)
         if only_streams(failure):
             raise RunStop(
-                f"{settings.shown} answers in streams alone, and JudgeGym does not stream ({said}): take another "
+                f"{settings.shown} answers in streams alone, and JudgeGym does not stream "
+                f"({said}): take another "
                 f"endpoint or model ({settings.url_setting})"
             )
         for name, each in FIELDS.items():
             if each.change is None and name in settings.extra_body and refuses(failure, name):
                 where = f"--{settings.prefix}extra_body"
-                raise RunStop(f"{settings.shown} refuses {name}, which {where} asks for ({said}): leave it out there")
+                raise RunStop(
+                    f"{settings.shown} refuses {name}, which {where} asks for ({said}): leave it "
+                    "out there"
+                )
 
-    def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
+    def _rejects_account(
+        self, replica: Replica, call: RequestRecord, outcome: AttemptFailure
+    ) -> bool:
         """Whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
-        if not self._is_judged(call) or not (outcome.is_account or outcome.status in ACCOUNT_STATUSES):
+        if not self._is_judged(call) or not (
+            outcome.is_account or outcome.status in ACCOUNT_STATUSES
+        ):
             return False
         # Some endpoints answer 404 to a form that they do not know.
         asks_for_form = has_format(call.body) and replica.habits.name not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
 
-    def _end_at_long_wait(self, call: RequestRecord, failure: EndpointError, admitted: float) -> None:
+    def _end_at_long_wait(
+        self, call: RequestRecord, failure: EndpointError, admitted: float
+    ) -> None:
         """End all calls if no replica takes a request within the time that a call has, such as after a daily limit.
 
         Raises:
             EndpointOutage: none does.
         """
         least, now = max(LONG_WAIT_S, self.settings.deadline_s), time.monotonic()
-        if failure.kind is not FailureKind.BUSY or (failure.retry_after or 0.0) < least or not self._is_judged(call):
+        if (
+            failure.kind is not FailureKind.BUSY
+            or (failure.retry_after or 0.0) < least
+            or not self._is_judged(call)
+        ):
             return
         if all(each.paused_until >= now + least - _CLOCK_S for each in self.presence.replicas):
             self.breaker.put_off(failure, admitted)
@@ -387,8 +451,8 @@ class Transport(LimitedClient):
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
 
-        Nothing is sent to a replica whose answers have shown that none will be usable. For the budget an attempt is
-        finished when it fails, or its answer is recorded.
+        Nothing is sent to a replica whose answers have shown that none will be usable. For the
+        budget an attempt is finished when it fails, or its answer is recorded.
         """
         budget, outcome = self._budget_of(call), cast("Outcome | None", replica.habits.refusal)
         if outcome is not None:
@@ -417,7 +481,9 @@ class Transport(LimitedClient):
             if budget is not None:
                 self._settle(budget, call, outcome, cost, is_line=batches is not None)
         if isinstance(outcome, AttemptFailure):
-            self.meter.attempt_failed("429" if outcome.status == 429 and not outcome.is_account else outcome.kind.value)
+            self.meter.attempt_failed(
+                "429" if outcome.status == 429 and not outcome.is_account else outcome.kind.value
+            )
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
@@ -431,13 +497,21 @@ class Transport(LimitedClient):
 
     def _batch_of(self, call: RequestRecord) -> Batches | None:
         """The batches that a call goes into; `None` if it is sent by itself."""
-        return None if self.settings.batch is None or call.path is not None or call.is_live else BATCHES.get()
+        return (
+            None
+            if self.settings.batch is None or call.path is not None or call.is_live
+            else BATCHES.get()
+        )
 
-    async def _exchange_in_batch(self, batches: Batches, replica: Replica, call: RequestRecord) -> Outcome:
+    async def _exchange_in_batch(
+        self, batches: Batches, replica: Replica, call: RequestRecord
+    ) -> Outcome:
         """Send a request once as a line of a batch, and classify what comes back. Waiting for it takes no deadline."""
         assert call.body is not None and self.settings.batch is not None
         self._batches, began = batches, time.monotonic()
-        fields = self.api.request(self.fields.changed({**call.body, "model": replica.endpoint.model}, call))
+        fields = self.api.request(
+            self.fields.changed({**call.body, "model": replica.endpoint.model}, call)
+        )
         try:
             answer = await batches.ask(self, call, fields)
         except RunStop:
@@ -449,27 +523,36 @@ class Transport(LimitedClient):
             return AttemptFailure(FailureKind.BROKEN, answer)
         outcome = of_answer(answer, replica.habits, self.api.response)
         if isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BUSY:
-            return replace(outcome, kind=FailureKind.BROKEN)  # it is sent again so often, and no oftener
+            return replace(
+                outcome, kind=FailureKind.BROKEN
+            )  # it is sent again so often, and no oftener
         return outcome
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
-        prompt += tokens_of_images(messages, self.settings.endpoints[0].api, self.settings.endpoints[0].model)
+        prompt += tokens_of_images(
+            messages, self.settings.endpoints[0].api, self.settings.endpoints[0].model
+        )
         longest = parameters.get("max_tokens")
         if self.meter.answered:
             return prompt + self.meter.usage.completion_tokens // self.meter.answered
         return prompt + (longest if isinstance(longest, int) else 0)
 
 
-def _error(replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str) -> EndpointError:
+def _error(
+    replica: Replica, failed: AttemptFailure, call: RequestRecord, model_setting: str
+) -> EndpointError:
     """A failed attempt as an error, without secrets."""
     answer = wire.shorten(replica.redact(failed.answer, call.body))
     if failed.status == 404:
         answer += retired_words(replica.endpoint.model, model_setting)
     if failed.status in (404, 405) and call.path is not None:
         answer += f" (at {call.path})"
-    elif failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:
+    elif (
+        failed.status in (404, 405)
+        and (meant := with_version(replica.endpoint.base_url)) is not None
+    ):
         answer += f" (did you mean {meant}?)"
     return EndpointError(
         failed.kind,

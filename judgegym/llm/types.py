@@ -1,6 +1,7 @@
 """The settings of a chat client and the answer to a call.
 
-Several endpoints of one model: requests go to the least busy one; a failing one is paused, ever longer.
+Several endpoints of one model: requests go to the least busy one; a failing one is paused, ever
+    longer.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Endpoint:
 @lru_cache(maxsize=256)
 def _beside(base_url: str, path: str) -> str:
     parts = urlsplit(base_url)
-    return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path))
+    return urlunsplit(
+        parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path)
+    )
 
 
 class Replica:
@@ -121,7 +124,9 @@ class Replica:
         self.proxy = environment_proxy(self.url)
         api, key = api_of(endpoint.api), endpoint.api_key
         given = {name: value.get_secret_value() for name, value in endpoint.headers.items()}
-        names = set(map(str.lower, given))  # a header of the user takes the place of one of the API's
+        names = set(
+            map(str.lower, given)
+        )  # a header of the user takes the place of one of the API's
         own = {name: value for name, value in api.own_headers.items() if name.lower() not in names}
         keyed = {} if key is None else {api.key_header: f"{api.key_prefix}{key.get_secret_value()}"}
         secret = {**keyed, **given}
@@ -162,12 +167,14 @@ class Replica:
     def failed(self, retry_after: float | None, begun: float = float("inf")) -> None:
         """Report a failure that another replica might not have, and pause the replica.
 
-        The pause is what the endpoint asked for, or doubles with each failure in a row, up to half a minute.
+        The pause is what the endpoint asked for, or doubles with each failure in a row, up to half
+        a minute.
 
         Args:
             retry_after: seconds that the endpoint asked to wait.
-            begun: when the request began (monotonic clock). Requests that were in flight at the last failure have the
-                same cause, which counts once: only a `Retry-After` of theirs makes the pause longer.
+            begun: when the request began (monotonic clock). Requests that were in flight at the
+                last failure have the same cause, which counts once: only a `Retry-After` of theirs
+                makes the pause longer.
         """
         now = time.monotonic()
         if begun <= self.failed_at:
@@ -183,7 +190,8 @@ def environment_proxy(url: str) -> str | None:
     """The proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
-    # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is often forgotten.
+    # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is
+    # often forgotten.
     if proxy is None or is_loopback(url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy
@@ -197,7 +205,8 @@ class BatchOptions:
     """How requests are sent in batches.
 
     Attributes:
-        kind: OpenAI's files and batches, Anthropic's message batches, or a folder of OpenAI's batch lines.
+        kind: OpenAI's files and batches, Anthropic's message batches, or a folder of OpenAI's batch
+            lines.
         folder: the folder; `None` for the others.
         share: what a request costs, as a share of its live price.
         lines: the most requests of a batch.
@@ -229,14 +238,16 @@ class ChatSettings:
         max_tokens: longest completion in tokens; 0 leaves it out.
         extra_body: further fields of the request's body.
         timeout_s: seconds for one attempt.
-        deadline_s: seconds for a call with its retries, from its first attempt; those in which the endpoint was away do
-            not count.
+        deadline_s: seconds for a call with its retries, from its first attempt; those in which the
+            endpoint was away do not count.
         away_deadline_s: seconds to wait for an endpoint that is away.
-        start_deadline_s: seconds to wait for one that has never answered; a call then raises `EndpointOutage`. `None`:
-            it is one that is away.
-        rejected_deadline_s: seconds to probe an endpoint that rejects the account (`reachability.py`); a call then
-            raises `EndpointOutage`. `None`: each rejected request is a failed call.
-        max_retries: requests after the first; waiting for an endpoint that is busy or away is no retry.
+        start_deadline_s: seconds to wait for one that has never answered; a call then raises
+            `EndpointOutage`. `None`: it is one that is away.
+        rejected_deadline_s: seconds to probe an endpoint that rejects the account
+            (`reachability.py`); a call then raises `EndpointOutage`. `None`: each rejected request
+            is a failed call.
+        max_retries: requests after the first; waiting for an endpoint that is busy or away is no
+            retry.
         retry_delay_s: upper bound of the first pause before a retry.
         max_concurrency: requests in flight.
         requests_per_minute: rate budget; `None` for none.
@@ -249,10 +260,14 @@ class ChatSettings:
         url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: how its prices are set on the command line, for messages.
         thinking_markers: what begins and what ends thinking in its texts, beside the known markers.
-        limit_setting: the setting of `max_tokens` on the command line, for messages; empty if each call has its own.
-        images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses them.
-        image_max_side: pixels of the longer side to which local images are scaled down; 0 scales none.
-        batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are those of a batch.
+        limit_setting: the setting of `max_tokens` on the command line, for messages; empty if each
+            call has its own.
+        images: whether a judge is sent images: `auto`, `yes` or `no`; with `auto` until it refuses
+            them.
+        image_max_side: pixels of the longer side to which local images are scaled down; 0 scales
+            none.
+        batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are
+            those of a batch.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -316,14 +331,16 @@ class ChatResponse:
     Attributes:
         choices: as many as were asked for.
         usage: tokens and cost; all zero if the answer was paid for before (`cached`).
-        latency_s: seconds from the first attempt to the answer, with the pauses but not the time in which the endpoint
-            was away.
+        latency_s: seconds from the first attempt to the answer, with the pauses but not the time in
+            which the endpoint was away.
         attempts: requests sent.
         cached: the answer came from the cache, or from an identical call in flight.
         prompt_token_ids: the prompt's tokens, if requested and returned.
-        prompt_tokens: how many tokens the prompt has, as the endpoint counted them; 0 if it did not.
+        prompt_tokens: how many tokens the prompt has, as the endpoint counted them; 0 if it did
+            not.
         served: the model that answered and its fingerprint in brackets, as far as the answer says.
-        refused: the fields that the endpoint takes no more, and that the request was changed in (`request_fields.py`).
+        refused: the fields that the endpoint takes no more, and that the request was changed in
+            (`request_fields.py`).
     """
 
     choices: tuple[Choice, ...]

@@ -1,7 +1,8 @@
 """Endpoint URLs: splitting, validation, a first connection, and removal of secrets from URLs, fields and texts.
 
-Secret in a URL are user names, passwords, and every value of its query but those of a few names that providers use for
-versions and deployments. Secret among the fields of a request are the values whose name looks like that of a secret.
+Secret in a URL are user names, passwords, and every value of its query but those of a few names
+that providers use for versions and deployments. Secret among the fields of a request are the values
+whose name looks like that of a secret.
 """
 
 from __future__ import annotations
@@ -20,17 +21,31 @@ from judgegym.llm.wire import JSON
 _HANDSHAKE_S = 5.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRIVATE_SUFFIXES = (
-    *(".local", ".internal", ".intranet", ".private", ".lan", ".corp", ".home", ".home.arpa", ".localdomain"),
+    *(
+        ".local",
+        ".internal",
+        ".intranet",
+        ".private",
+        ".lan",
+        ".corp",
+        ".home",
+        ".home.arpa",
+        ".localdomain",
+    ),
     *(".localhost", ".cluster", ".svc", ".consul"),
 )
 _VERSION = re.compile(r"/v\d")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 _QUERY = re.compile(r"(?<=\w)://[^\s?#\"'<>]*\?[^\s#\"'<>]*")
 _VALUE = re.compile(r"(?P<name>[^?&=;,]+)=(?P<value>[^&;,]*)")
-_SHOWN_IN_A_QUERY = frozenset({"api-version", "api_version", "version", "deployment", "model", "region", "stream"})
+_SHOWN_IN_A_QUERY = frozenset(
+    {"api-version", "api_version", "version", "deployment", "model", "region", "stream"}
+)
 _NAMES_A_SECRET = re.compile(
-    r"(api|access|secret|private|subscription|auth|bearer)[-_ ]?key|^key$|secret|passw|credential|authorization"
-    r"|((^|[-_ ])(api|auth|access|bearer|id|refresh|session|hf|user)[-_ ]?|^)token$|signature|^sig$|^auth$|cookie",
+    r"(api|access|secret|private|subscription|auth|bearer)[-_ "
+    r"]?key|^key$|secret|passw|credential|authorization"
+    r"|((^|[-_ ])(api|auth|access|bearer|id|refresh|session|hf|user)[-_ "
+    r"]?|^)token$|signature|^sig$|^auth$|cookie",
     re.IGNORECASE,
 )
 BLANK = "***"
@@ -39,7 +54,16 @@ _SHORTEST_SECRET = 5
 """Characters; a shorter value, such as a key `none`, would be blanked within other words."""
 _PLACEHOLDERS = frozenset(
     {
-        *("empty", "dummy", "fake", "placeholder", "no-key", "no-key-required", "sk-no-key-required", "not-needed"),
+        *(
+            "empty",
+            "dummy",
+            "fake",
+            "placeholder",
+            "no-key",
+            "no-key-required",
+            "sk-no-key-required",
+            "not-needed",
+        ),
         *("not-used", "unused", "local", "ollama", "lm-studio", "vllm", "sglang"),
     }
 )
@@ -60,13 +84,18 @@ def check_model_name(value: str) -> str:
     """The name of a model, without white space and quotes around it.
 
     Raises:
-        ValueError: nothing is left, or it has a line break or another character that cannot be seen.
+        ValueError: nothing is left, or it has a line break or another character that cannot be
+            seen.
     """
     name = unquoted(value)
     if not name:
-        raise ValueError(f"{value!r} is no name of a model; expected the name by which the endpoint serves it")
+        raise ValueError(
+            f"{value!r} is no name of a model; expected the name by which the endpoint serves it"
+        )
     if not name.isprintable():
-        raise ValueError(f"{value!r} holds a character that no name of a model has, such as a line break")
+        raise ValueError(
+            f"{value!r} holds a character that no name of a model has, such as a line break"
+        )
     return name
 
 
@@ -87,12 +116,18 @@ def without_secret_fields(value: JSON, name: str = "") -> JSON:
         return {key: without_secret_fields(item, key) for key, item in value.items()}
     if isinstance(value, str):
         return BLANK if value and _NAMES_A_SECRET.search(name) else without_credentials(value)
-    return [without_secret_fields(item, name) for item in value] if isinstance(value, Sequence) else value
+    return (
+        [without_secret_fields(item, name) for item in value]
+        if isinstance(value, Sequence)
+        else value
+    )
 
 
 def secrets_in_url(url: str) -> Iterator[str]:
     """What of a URL must not be shown: its `user:password`, and the secret values of its query."""
-    credentials = (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]  # a proxy's may lack a scheme
+    credentials = (
+        (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]
+    )  # a proxy's may lack a scheme
     if credentials:
         plain = unquote(credentials)
         yield from (credentials, plain, b64encode(plain.encode()).decode())
@@ -108,7 +143,13 @@ def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
         for key, item in value.items():
             yield from secrets_in_fields(item, key)
     elif isinstance(value, str):
-        yield from [value] if _NAMES_A_SECRET.search(name) else secrets_in_url(value) if "://" in value else []
+        yield from (
+            [value]
+            if _NAMES_A_SECRET.search(name)
+            else secrets_in_url(value)
+            if "://" in value
+            else []
+        )
     elif isinstance(value, Sequence):
         for item in value:
             yield from secrets_in_fields(item, name)
@@ -155,16 +196,23 @@ def check_urls(value: str) -> str:
     for url in urls:
         if not _is_url(url):
             shown = without_credentials(url)
-            raise ValueError(f"{shown!r} is not a URL; expected something like http://localhost:8000/v1")
+            raise ValueError(
+                f"{shown!r} is not a URL; expected something like http://localhost:8000/v1"
+            )
         if BLANK in secrets_in_url(url):
-            raise ValueError(f"{without_credentials(url)}: {BLANK} stands for a secret that files do not keep; give it")
+            raise ValueError(
+                f"{without_credentials(url)}: {BLANK} stands for a secret that files do not keep; "
+                "give it"
+            )
     if not urls:
         raise ValueError("no URL given; expected something like http://localhost:8000/v1")
     return value
 
 
 def _is_url(url: str) -> bool:
-    if not url.isprintable() or " " in url:  # the parser drops line breaks, and with them a name of another host
+    if (
+        not url.isprintable() or " " in url
+    ):  # the parser drops line breaks, and with them a name of another host
         return False
     try:
         parts = urlsplit(url)
@@ -176,9 +224,10 @@ def _is_url(url: str) -> bool:
 def is_public(url: str) -> bool:
     """Whether a URL's host may be anywhere on the internet, so that an endpoint there is sure to want a key.
 
-    Not public are addresses that are not global (this machine, private networks, carrier-grade NAT), names without a
-    dot, and names under a suffix that only private networks use. Nothing is looked up: a name under a public suffix is
-    public, whatever it resolves to.
+    Not public are addresses that are not global (this machine, private networks, carrier-grade
+    NAT), names without a
+    dot, and names under a suffix that only private networks use. Nothing is looked up: a name under
+    a public suffix is public, whatever it resolves to.
     """
     host = (urlsplit(url).hostname or "").rstrip(".").lower()
     try:
@@ -192,7 +241,9 @@ def with_version(base_url: str) -> str | None:
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
-    return without_credentials(urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/v1", fragment="")))
+    return without_credentials(
+        urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/v1", fragment=""))
+    )
 
 
 def is_loopback(url: str) -> bool:

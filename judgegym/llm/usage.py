@@ -1,6 +1,7 @@
 """Token usage and cost, counted separately for each client (policy and judge).
 
-Guarantee: a cost that is not known is `None`, and so is every sum that it is part of; it never reads as 0.
+Guarantee: a cost that is not known is `None`, and so is every sum that it is part of; it never
+    reads as 0.
 
 Approximate token counts, for rate budgets and for comparing lengths; never for billing.
 """
@@ -25,8 +26,10 @@ class Usage:
         prompt_tokens: tokens sent.
         completion_tokens: tokens received, reasoning included.
         cost: US dollars; `None` if it is not known, 0.0 if nothing was paid for.
-        cached_prompt_tokens: those of `prompt_tokens` that the endpoint took from its prefix cache, as far as it says.
-        cache_write_tokens: those of `prompt_tokens` that it wrote to that cache, where this has a price.
+        cached_prompt_tokens: those of `prompt_tokens` that the endpoint took from its prefix cache,
+            as far as it says.
+        cache_write_tokens: those of `prompt_tokens` that it wrote to that cache, where this has a
+            price.
     """
 
     prompt_tokens: int = 0
@@ -38,7 +41,11 @@ class Usage:
     def at_cost(self, cost: float | None) -> Usage:
         """The same tokens with this cost."""
         return Usage(
-            self.prompt_tokens, self.completion_tokens, cost, self.cached_prompt_tokens, self.cache_write_tokens
+            self.prompt_tokens,
+            self.completion_tokens,
+            cost,
+            self.cached_prompt_tokens,
+            self.cache_write_tokens,
         )
 
     def __add__(self, other: Usage) -> Usage:
@@ -56,11 +63,13 @@ class Usage:
 class Prices:
     """US dollars for a million tokens; `None` where the price is not known.
 
-    Without a price of its own a prompt token from the endpoint's prefix cache costs as much as any other: the cost is
-    then an upper bound. One that is written to it costs as much as any other, unless it has a price.
+    Without a price of its own a prompt token from the endpoint's prefix cache costs as much as any
+    other: the cost is then an upper bound. One that is written to it costs as much as any other,
+    unless it has a price.
 
     Attributes:
-        long_above: a request whose prompt has more tokens has the prices `long`; `None` if all have the same.
+        long_above: a request whose prompt has more tokens has the prices `long`; `None` if all have
+            the same.
         long: those prices.
     """
 
@@ -79,7 +88,11 @@ class Prices:
         """These prices, each multiplied."""
         names = ("input", "output", "cached_input", "cache_write")
         costs = {name: cost * share for name in names if (cost := getattr(self, name)) is not None}
-        return Prices(**costs, long_above=self.long_above, long=None if self.long is None else self.long.times(share))
+        return Prices(
+            **costs,
+            long_above=self.long_above,
+            long=None if self.long is None else self.long.times(share),
+        )
 
     @property
     def highest_input(self) -> float:
@@ -89,8 +102,8 @@ class Prices:
     def priced(self, usage: Usage) -> Usage:
         """The usage of one answer with its price, in place of the one that it has.
 
-        The cost is not known without the prices of prompt and completion, nor if the endpoint counted no tokens, unless
-        tokens cost nothing.
+        The cost is not known without the prices of prompt and completion, nor if the endpoint
+        counted no tokens, unless tokens cost nothing.
         """
         if self.input is None or self.output is None:
             return usage.at_cost(None)
@@ -132,8 +145,9 @@ COUNTED = 100_000
 def count_tokens(text: str) -> int:
     """Tokens of `text` by tiktoken's `cl100k_base`; without its table, a quarter of the UTF-8 bytes, rounded up.
 
-    The table is downloaded at first use. If that fails, the process uses the estimate and logs it once: the two agree
-    within a few tens of per cent on English, and ratios of lengths hardly differ.
+    The table is downloaded at first use. If that fails, the process uses the estimate and logs it
+    once: the two agree within a few tens of per cent on English, and ratios of lengths hardly
+    differ.
     """
     encoding = _encoding()
     if encoding is None:
@@ -158,5 +172,8 @@ def _encoding() -> tiktoken.Encoding | None:
 
         return tiktoken.get_encoding(_ENCODING)
     except Exception as error:  # noqa: BLE001  # not installed, or what the download raises: a run goes on
-        logger.warning("tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4", type(error).__name__)
+        logger.warning(
+            "tiktoken's table is not available (%s): token counts are UTF-8 bytes / 4",
+            type(error).__name__,
+        )
         return None

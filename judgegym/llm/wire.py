@@ -1,8 +1,9 @@
 """JSON on the wire: the encoder, and the types of what is sent to a model and of what it answers.
 
-Lone surrogates (an escape in JSON can make one) cannot be encoded as UTF-8. They are replaced by U+FFFD here, in
-what is read and in what is sent, so that no other module has to handle them. So are integers of more than 64 bits: they
-become floating-point numbers, as in most readers of JSON.
+Lone surrogates (an escape in JSON can make one) cannot be encoded as UTF-8. They are replaced by
+U+FFFD here, in
+what is read and in what is sent, so that no other module has to handle them. So are integers of
+more than 64 bits: they become floating-point numbers, as in most readers of JSON.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ class Image:
     """An image of a conversation.
 
     Attributes:
-        url: an http(s) address, which we never fetch, or a data URL; empty for a place whose image is still to come.
+        url: an http(s) address, which we never fetch, or a data URL; empty for a place whose image
+            is still to come.
         detail: `low`, `high` or `auto`, for endpoints that read it; empty if it was not said.
         at: where in its message's text it stands.
-        mark: what stands for it in a text, such as `[image 1]`; such an image comes after the text, behind its mark.
+        mark: what stands for it in a text, such as `[image 1]`; such an image comes after the text,
+            behind its mark.
         width: in pixels; 0 if unknown.
         height: the same.
-        name: a digest of the data as the name of a file; of an address, the address. Keys hold it in place of the data.
+        name: a digest of the data as the name of a file; of an address, the address. Keys hold it
+            in place of the data.
     """
 
     url: str = field(repr=False)
@@ -88,8 +92,8 @@ class Token:
 
     Attributes:
         text: as the endpoint gives it.
-        top: the likeliest tokens at its position with their logprobs; kept only for tokens with a digit, since they
-            serve to compute expected scores.
+        top: the likeliest tokens at its position with their logprobs; kept only for tokens with a
+            digit, since they serve to compute expected scores.
     """
 
     text: str
@@ -103,8 +107,8 @@ class Choice:
     Attributes:
         text: the content, empty if the endpoint sent none.
         reasoning: reasoning that the endpoint returned in a field of its own.
-        finish_reason: as sent (`stop`, `end_turn`, …), but `length` for every word for a text that was cut off, and
-            `content_filter` or `refusal` for one that was refused.
+        finish_reason: as sent (`stop`, `end_turn`, …), but `length` for every word for a text that
+            was cut off, and `content_filter` or `refusal` for one that was refused.
         refusal: the refusal, if the endpoint returned one apart from the content.
         token_ids: the sampled tokens, if requested and returned.
         logprobs: one for each sampled token, if requested and returned.
@@ -130,7 +134,10 @@ class Choice:
 def messages_json(messages: Sequence[Message], *, by_name: bool = False) -> list[JSON]:
     """Messages as they are sent; for a key, with the names of images in place of their data."""
     return [
-        {"role": message["role"], "content": content_json(message["content"], message.get("images", ()), by_name)}
+        {
+            "role": message["role"],
+            "content": content_json(message["content"], message.get("images", ()), by_name),
+        }
         for message in messages
     ]
 
@@ -143,7 +150,10 @@ def content_json(text: str, images: Sequence[Image], by_name: bool = False) -> J
     for image in images:
         end = len(text) if image.mark else image.at
         parts += [{"type": "text", "text": said} for said in (text[place:end], image.mark) if said]
-        shown = {"url": image.name if by_name else image.url, **({"detail": image.detail} if image.detail else {})}
+        shown = {
+            "url": image.name if by_name else image.url,
+            **({"detail": image.detail} if image.detail else {}),
+        }
         parts.append({"type": "image_url", "image_url": shown})
         place = end
     return [*parts, *([{"type": "text", "text": text[place:]}] if text[place:] else [])]
@@ -219,9 +229,12 @@ def loads(data: bytes | str, *, long_integers: bool = False) -> JSON:
     try:
         return cast(JSON, orjson.loads(data))
     except orjson.JSONDecodeError:
-        # The standard library reads what orjson refuses: escaped lone surrogates, NaN, Infinity, long integers.
+        # The standard library reads what orjson refuses: escaped lone surrogates, NaN, Infinity,
+        # long integers.
         try:
-            return scrub_all(cast(JSON, json.loads(data, parse_int=_integer if long_integers else None)))
+            return scrub_all(
+                cast(JSON, json.loads(data, parse_int=_integer if long_integers else None))
+            )
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
@@ -271,8 +284,8 @@ def mapping_of(value: JSON) -> Mapping[str, JSON]:
 def error_text(data: bytes) -> str:
     """The message of an error body: the OpenAI-style one if there is one, else the text.
 
-    `error.param` stands before it, if the message does not name that field. Not shortened: secrets are removed first,
-    and a part of one would not be found.
+    `error.param` stands before it, if the message does not name that field. Not shortened: secrets
+    are removed first, and a part of one would not be found.
     """
     body = as_json(data)
     body = body[0] if isinstance(body, list) and body else body  # as Google sends it
@@ -280,7 +293,11 @@ def error_text(data: bytes) -> str:
     message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
     said = message if isinstance(message, str) and message else excerpt(data)
     param = error.get("param") if isinstance(error, Mapping) else None
-    if not isinstance(param, str) or not param or re.search(rf"(?<!\w){re.escape(param)}(?!\w)", said):
+    if (
+        not isinstance(param, str)
+        or not param
+        or re.search(rf"(?<!\w){re.escape(param)}(?!\w)", said)
+    ):
         return said
     return f"param {param}: {said}"
 

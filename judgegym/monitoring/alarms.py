@@ -75,6 +75,11 @@ class Alarm:
     @property
     def text(self) -> str:
         """Return the alarm as one line of a log."""
-        where = ", ".join(f"{each.uid!r} (rollout {each.rollout} of group {each.group})" for each in self.rollouts)
+        where = ", ".join(
+            f"{each.uid!r} (rollout {each.rollout} of group {each.group})" for each in self.rollouts
+        )
         look = f" Look at {where}." if where else ""
-        return f"ALARM {self.monitor} at step {self.step}: {self.seen}, since step {self.since}. {self.advice}{look}"
+        return (
+            f"ALARM {self.monitor} at step {self.step}: {self.seen}, since step {self.since}. "
+            f"{self.advice}{look}"
+        )

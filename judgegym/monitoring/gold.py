@@ -1,8 +1,9 @@
 """A gold judge beside training: it scores a sample of the rollouts, with its own client, limits and budget.
 
-Guarantees: training never waits for it, and no reward depends on it. Which rollouts it sees is a function of the seed
-and the row. The queue is bounded; what finds no place is counted, and so is what fails. The log has the first failure,
-and says when many in a row have failed. Once its budget is spent it stops, with one line.
+Guarantees: training never waits for it, and no reward depends on it. Which rollouts it sees is a
+function of the seed and the row. The queue is bounded; what finds no place is counted, and so is
+what fails. The log has the first failure, and says when many in a row have failed. Once its budget
+is spent it stops, with one line.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ class GoldJudge:
 
     Attributes:
         name: what it is called.
-        counts: rollouts that were `scored`, that `failed`, and that were `left_out` because the queue was full or the
-            budget spent.
+        counts: rollouts that were `scored`, that `failed`, and that were `left_out` because the
+            queue was full or the budget spent.
         waiting: rollouts that wait for it, or are being scored.
-        report: called with each group and its scores by the number of the rollout; those that failed are missing, and
-            the first one is that of the gap.
+        report: called with each group and its scores by the number of the rollout; those that
+            failed are missing, and the first one is that of the gap.
 
     Class attributes:
-        ranked_share: the share of the groups it sees of which it sees all rollouts, so that their order is compared.
+        ranked_share: the share of the groups it sees of which it sees all rollouts, so that their
+        order is compared.
         longest_queue: so many rollouts may wait for it; further ones are counted, and not scored.
     """
 
@@ -94,7 +96,9 @@ class GoldJudge:
         """Return the numbers of the rollouts that the gold judge sees; the first is that of the gap."""
         settings, number = self._settings, group.number if group.ledger is None else group.ledger
         uid = f"{group.uid}\x1f{number}"  # a group that is judged again in a resumed run has its number in the ledger
-        scored = [number for number, rollout in enumerate(group.rollouts) if rollout.score is not None]
+        scored = [
+            number for number, rollout in enumerate(group.rollouts) if rollout.score is not None
+        ]
         if not scored or derive(self._seed, uid, "gold") / _WHOLE >= settings.gold_share:
             return ()
         first = scored[derive(self._seed, uid, "gold rollout") % len(scored)]
@@ -136,7 +140,9 @@ class GoldJudge:
             if not self._is_spent:
                 self._judge.check(task)
                 results = await judge_responses(self._judge, task)
-                scores = ((number, result.score) for number, result in zip(chosen, results, strict=True))
+                scores = (
+                    (number, result.score) for number, result in zip(chosen, results, strict=True)
+                )
                 found = {number: score for number, score in scores if score is not None}
                 why = next((result.explanation for result in results if result.score is None), "")
         except BudgetError as error:
@@ -154,8 +160,16 @@ class GoldJudge:
     def _say_failures(self, failed: int, scored: int, uid: str, why: object) -> None:
         """Log the first failure, and each time that many rollouts in a row have failed."""
         if failed and not self.counts["failed"]:
-            logger.warning("the gold judge failed on row %r, further failures are counted: %s", uid, why)
-        before, self._failed_in_a_row = self._failed_in_a_row, 0 if scored else self._failed_in_a_row + failed
+            logger.warning(
+                "the gold judge failed on row %r, further failures are counted: %s", uid, why
+            )
+        before, self._failed_in_a_row = (
+            self._failed_in_a_row,
+            0 if scored else self._failed_in_a_row + failed,
+        )
         if before < _MANY_IN_A_ROW <= self._failed_in_a_row:
-            what = "the gold judge has failed on %d rollouts in a row, and without its scores there is no alarm: %s"
+            what = (
+                "the gold judge has failed on %d rollouts in a row, and without its scores there "
+                "is no alarm: %s"
+            )
             logger.warning(what, self._failed_in_a_row, why)

@@ -51,11 +51,13 @@ class MonitorGroup:
         number: groups are counted from 1, in the order in which they were judged.
         step: the trainer's step; where it is not known, the number of groups before this one.
         uid: of the row.
-        task: what a judge of single responses needs beside the response: prompt, reference, rubric, context.
+        task: what a judge of single responses needs beside the response: prompt, reference, rubric,
+            context.
         rollouts: the completions with their judgments.
         judge_calls: calls to the training judge.
         cost: US dollars by role, `judge`, `policy` and maybe `user`; `None` if it is not known.
-        knows_policy: whether format, finish reason and redraws are known; a reward server is not told of them.
+        knows_policy: whether format, finish reason and redraws are known; a reward server is not
+            told of them.
         ledger: its number in the ledger of calls; `None` without one.
     """
 
@@ -80,5 +82,7 @@ def add_costs(total: dict[str, float | None], more: Mapping[str, float | None]) 
 def verdicts_in(components: Mapping[str, float]) -> Mapping[str, float]:
     """Return those of the numbers behind a score that are verdicts from 0 to 1, and not on a scale of their own."""
     return {
-        name: value for name, value in components.items() if 0.0 <= value <= 1.0 and name.rpartition(".")[2] != "raw"
+        name: value
+        for name, value in components.items()
+        if 0.0 <= value <= 1.0 and name.rpartition(".")[2] != "raw"
     }

@@ -1,10 +1,11 @@
 """The groups that a page of the run shows: a bounded number, whatever the run's length.
 
-Kept are the latest ones, those of the lowest reward among the last thousand, those with the widest gap to the gold
-judge, those that an alarm names, and some at even distances over the whole run. Long texts are cut in their middle.
+Kept are the latest ones, those of the lowest reward among the last thousand, those with the widest
+gap to the gold judge, those that an alarm names, and some at even distances over the whole run.
+Long texts are cut in their middle.
 
-Guarantees: memory and the size of what is written are bounded; a group is written as JSON once, however often the file
-is; nothing depends on the clock.
+Guarantees: memory and the size of what is written are bounded; a group is written as JSON once,
+however often the file is; nothing depends on the clock.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ class KeptGroups:
     Attributes:
         groups: how many were judged.
         rollouts: how many rollouts they had.
-        failures: rollouts by what went wrong: the status of the judgment, the format's fault, a cut-off completion.
+        failures: rollouts by what went wrong: the status of the judgment, the format's fault, a
+            cut-off completion.
         reasons: the last explanation of each status.
         last_number: the highest number of a group of an earlier run that is resumed; 0 without one.
     """
@@ -126,7 +128,9 @@ class KeptGroups:
         kept = _cut_group(group)
         self._recent.append(kept)
         self._characters += kept.characters
-        while len(self._recent) > RECENT or (self._characters > _RECENT_CHARACTERS and len(self._recent) > 1):
+        while len(self._recent) > RECENT or (
+            self._characters > _RECENT_CHARACTERS and len(self._recent) > 1
+        ):
             self._characters -= self._recent.popleft().characters
         if (self.groups - 1) % self._stride == 0:
             self._spread.append(kept)
@@ -158,7 +162,9 @@ class KeptGroups:
                 continue
             if isinstance(group.get("number"), int) and isinstance(group.get("kept"), list):
                 self.last_number = max(self.last_number, group["number"])
-                group["kept"] = [name for name in group["kept"] if name in (GAP, ALARM, OVER_THE_RUN)]
+                group["kept"] = [
+                    name for name in group["kept"] if name in (GAP, ALARM, OVER_THE_RUN)
+                ]
                 if group["kept"]:
                     self._earlier.append(wire.dumps({"group": group}) + b"\n")
         self._earlier = self._earlier[-MOST[ALARM] :]
@@ -181,7 +187,11 @@ class KeptGroups:
             yield kept.line(names, judge)
 
     def _found(self, number: int) -> KeptGroup | None:
-        known = (*reversed(self._recent), *(kept for _, _, kept in self._widest), *self._of_alarms.values())
+        known = (
+            *reversed(self._recent),
+            *(kept for _, _, kept in self._widest),
+            *self._of_alarms.values(),
+        )
         return next((kept for kept in known if kept.group.number == number), None)
 
     def _count(self, rollout: MonitorRollout) -> None:
@@ -203,19 +213,27 @@ def _cut_group(group: MonitorGroup) -> KeptGroup:
     """Cut the texts of a group; of a large one keep those of the lowest and the highest rewards."""
     numbers: list[int] = list(range(len(group.rollouts)))
     if len(numbers) > _MOST_ROLLOUTS:
-        by_reward = sorted(numbers, key=lambda number: (group.rollouts[number].reward or 0.0, number))
+        by_reward = sorted(
+            numbers, key=lambda number: (group.rollouts[number].reward or 0.0, number)
+        )
         numbers = sorted([*by_reward[: _MOST_ROLLOUTS // 2], *by_reward[-_MOST_ROLLOUTS // 2 :]])
     wanted = set(numbers)
-    rollouts = tuple(_cut_rollout(rollout, number in wanted) for number, rollout in enumerate(group.rollouts))
+    rollouts = tuple(
+        _cut_rollout(rollout, number in wanted) for number, rollout in enumerate(group.rollouts)
+    )
     texts: dict[str, Any] = {
-        name: cut(text, _TEXT_OF_ROW) for name in ("prompt", *_TITLES) if (text := getattr(group.task, name))
+        name: cut(text, _TEXT_OF_ROW)
+        for name in ("prompt", *_TITLES)
+        if (text := getattr(group.task, name))
     }
     task = JudgeTask(**{"prompt": "", "responses": (), **texts})
     characters = sum(map(len, texts.values()))
     characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
     rewards = [each.reward for each in rollouts if each.reward is not None]
     reward = fmean(rewards) if rewards else math.inf
-    return KeptGroup(replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters, reward)
+    return KeptGroup(
+        replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters, reward
+    )
 
 
 def _cut_rollout(rollout: MonitorRollout, is_wanted: bool) -> MonitorRollout:
@@ -224,7 +242,9 @@ def _cut_rollout(rollout: MonitorRollout, is_wanted: bool) -> MonitorRollout:
     if len(rollout.completion) <= _TEXT and len(rollout.explanation) <= _EXPLANATION:
         return rollout
     return replace(
-        rollout, completion=cut(rollout.completion, _TEXT), explanation=cut(rollout.explanation, _EXPLANATION)
+        rollout,
+        completion=cut(rollout.completion, _TEXT),
+        explanation=cut(rollout.explanation, _EXPLANATION),
     )
 
 
@@ -234,4 +254,7 @@ def cut(text: str, most: int) -> str:
         return text
     end = most // 4
     missing = len(text) - most
-    return f"{text[: most - end]}\n[… {missing:,} characters are left out …]\n{text[len(text) - end :]}"
+    return (
+        f"{text[: most - end]}\n[… {missing:,} characters are left out …]\n"
+        f"{text[len(text) - end :]}"
+    )

@@ -1,9 +1,10 @@
 """`live.jsonl` of a training run: how it stands, and the groups that a page shows, replaced about once a second.
 
-Guarantees: nothing waits for it, and an error of the disk ends nothing; its size is bounded, and so is the share of the
-time that it takes; a reader finds a whole file.
+Guarantees: nothing waits for it, and an error of the disk ends nothing; its size is bounded, and so
+is the share of the time that it takes; a reader finds a whole file.
 
-The lines of an earlier process in it and in `monitor.jsonl`, for a run that goes on, and for its page.
+The lines of an earlier process in it and in `monitor.jsonl`, for a run that goes on, and for its
+page.
 """
 
 from __future__ import annotations
@@ -37,13 +38,18 @@ class LiveFile:
     """Writes the file of one run."""
 
     def __init__(
-        self, path: Path, groups: Mapping[str, KeptGroups], status: Status, replace: Callable[[Path, bytes], None]
+        self,
+        path: Path,
+        groups: Mapping[str, KeptGroups],
+        status: Status,
+        replace: Callable[[Path, bytes], None],
     ) -> None:
         """Write nothing yet.
 
         Args:
             path: the file.
-            groups: the groups that are kept, by the name of the judge; it is empty where a run has one judge.
+            groups: the groups that are kept, by the name of the judge; it is empty where a run has
+                one judge.
             status: returns how the run stands.
             replace: replaces a file as a whole or not at all; called in a thread.
         """
@@ -73,7 +79,9 @@ class LiveFile:
             self._is_refused = False
         except OSError as error:
             if not self._is_refused:
-                logger.warning("%s cannot be written (it is tried again): %s", self._path, error.strerror)
+                logger.warning(
+                    "%s cannot be written (it is tried again): %s", self._path, error.strerror
+                )
             self._is_refused = True
 
     def _put(self, number: int, content: bytes) -> None:
@@ -92,7 +100,9 @@ class LiveFile:
             "groups": sum(kept.groups for kept in all_kept),
             "rollouts": sum(kept.rollouts for kept in all_kept),
             "failures": dict(failures.most_common()),
-            "reasons": {status: reason for kept in all_kept for status, reason in kept.reasons.items()},
+            "reasons": {
+                status: reason for kept in all_kept for status, reason in kept.reasons.items()
+            },
             **self._status(),
         }
 

@@ -1,10 +1,11 @@
 """The monitors of one training run: groups in, lines of `monitor.jsonl` and alarms out.
 
-Guarantees: no reward depends on it; nothing waits for it; memory is bounded, whatever the number of groups. Alarms of
-the gap between training judge and gold judge are false in at most 1 of 200 runs (`statistics.gap_detector`), over the
-whole run and all judges of a server together, and so are those of a cascade's promise (`statistics.cascades`); no other
-monitor is an alarm unless the user asks for it (`alarm` in `monitor_limits`). A run that is resumed goes on with the
-evidence that it had.
+Guarantees: no reward depends on it; nothing waits for it; memory is bounded, whatever the number of
+groups. Alarms of the gap between training judge and gold judge are false in at most 1 of 200 runs
+(`statistics.gap_detector`), over the whole run and all judges of a server together, and so are
+those of a cascade's promise (`statistics.cascades`); no other monitor is an alarm unless the user
+asks for it (`alarm` in `monitor_limits`). A run that is resumed goes on with the evidence that it
+had.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ _IN_A_ROW = 3
 """Steps beyond a limit before it is an alarm, if the user asks for that."""
 _GAP = "gap between training judge and gold judge"
 _ADVICE = (
-    "The training judge pays for something that the gold judge does not see: read these rollouts with both judgments, "
-    "then mend the judge's prompt, add a part that bounds what the policy exploits, or go back to a checkpoint before "
+    "The training judge pays for something that the gold judge does not see: read these rollouts "
+    "with both judgments, "
+    "then mend the judge's prompt, add a part that bounds what the policy exploits, or go back to "
+    "a checkpoint before "
     "that step."
 )
 _PROMISE = "promise of the cascade"
 _ADVICE_OF_PROMISE = (
-    "Its cheap judge no longer says what the strong one says: judge with the strong one, or choose the threshold again "
+    "Its cheap judge no longer says what the strong one says: judge with the strong one, or choose "
+    "the threshold again "
     "with judgegym replay --choose, from rows as they are now."
 )
 _ADVICE_OF_LIMITS = "Read some rollouts of that step: such numbers drift in healthy runs, too."
@@ -62,10 +66,13 @@ class MonitorTarget:
     Attributes:
         seed: of the choice of rollouts for the gold judge.
         judge: what the training judge is called; `None` if the policy is the judge.
-        every: write a line each time that so many groups are judged; `None` where `end_step` says when.
+        every: write a line each time that so many groups are judged; `None` where `end_step` says
+            when.
         mount: the name of the judge in a server of several; `None` elsewhere.
-        judges: how many judges of the server have a gold judge: all their alarms together keep the bound.
-        cascade: the settings of the training judge, if it is a cascade; one with a promise is watched.
+        judges: how many judges of the server have a gold judge: all their alarms together keep the
+            bound.
+        cascade: the settings of the training judge, if it is a cascade; one with a promise is
+            watched.
     """
 
     seed: int
@@ -109,7 +116,12 @@ class TrainingMonitor:
         self.kept = KeptGroups()
         self.values: Mapping[str, float] = {}
         self.groups = 0
-        self._settings, self._watched, self._write, self._on_alarm = settings, watched, write, on_alarm
+        self._settings, self._watched, self._write, self._on_alarm = (
+            settings,
+            watched,
+            write,
+            on_alarm,
+        )
         self.gold = gold
         if gold is not None:
             gold.report = self._add_gold
@@ -119,7 +131,8 @@ class TrainingMonitor:
         )
         if gold is not None and settings.gold_rollouts < FEWEST_ROLLOUTS:
             logger.warning(
-                "gold_rollouts=%d: fewer than %d rollouts say too little, so that an alarm of the gold judge is "
+                "gold_rollouts=%d: fewer than %d rollouts say too little, so that an alarm of the "
+                "gold judge is "
                 "decided by as many checks together as have %d",
                 settings.gold_rollouts,
                 FEWEST_ROLLOUTS,
@@ -144,8 +157,13 @@ class TrainingMonitor:
                 if line.get("judge") == self._watched.mount:
                     self._restore(cast("Mapping[str, Any]", line))
             self.kept.restore(lines_of(folder / LIVE), self._watched.mount or "")
-            self.groups = max(self.groups, self.kept.last_number)  # numbers are those of one group each
-        self.note("begin", {"judge": self._watched.judge, "gold_judge": self.gold.name if self.gold else None})
+            self.groups = max(
+                self.groups, self.kept.last_number
+            )  # numbers are those of one group each
+        self.note(
+            "begin",
+            {"judge": self._watched.judge, "gold_judge": self.gold.name if self.gold else None},
+        )
 
     def _restore(self, line: Mapping[str, Any]) -> None:
         try:
@@ -160,7 +178,11 @@ class TrainingMonitor:
                 self._differing.setdefault(place.uid, (int(differ["step"]), place))
             elif (step := line.get("step")) is not None:
                 self.groups += int(step["groups"])
-        except (LookupError, TypeError, ValueError) as error:  # of another version, or changed by hand
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # of another version, or changed by hand
             logger.warning("a line of %s is left out: %r", MONITOR, error)
 
     def add(self, group: MonitorGroup) -> None:
@@ -202,15 +224,23 @@ class TrainingMonitor:
 
     def note(self, kind: str, line: Mapping[str, JSON]) -> None:
         """Write a line."""
-        mount: dict[str, JSON] = {} if self._watched.mount is None else {"judge": self._watched.mount}
+        mount: dict[str, JSON] = (
+            {} if self._watched.mount is None else {"judge": self._watched.mount}
+        )
         self._write(wire.dumps({**mount, "at": round(time.time(), 3), kind: {**line}}) + b"\n")
 
     def _add_gold(self, group: MonitorGroup, found: Mapping[int, float]) -> None:
         """Take the gold scores of a group; compare the judges when enough groups have one."""
         self.kept.add_gold(group, found)
-        pairs = [(score, gold) for number, gold in found.items() if (score := group.rollouts[number].score) is not None]
+        pairs = [
+            (score, gold)
+            for number, gold in found.items()
+            if (score := group.rollouts[number].score) is not None
+        ]
         scores: dict[str, JSON] = {str(number): score for number, score in found.items()}
-        self.note("gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores})
+        self.note(
+            "gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores}
+        )
         for (ours, theirs), (other_ours, other_theirs) in combinations(pairs, 2):
             if ours != other_ours and theirs != other_theirs:
                 self._ordered += 1
@@ -229,33 +259,45 @@ class TrainingMonitor:
         alike = self._alike / self._ordered if self._ordered else None
         self.note("check", {**asdict(check), **means, "order_agreement": alike})
         is_above = check.limit is not None and check.gap > check.limit
-        self._above_since = (step if self._above_since is None else self._above_since) if is_above else None
+        self._above_since = (
+            (step if self._above_since is None else self._above_since) if is_above else None
+        )
         if check.is_alarm and not self._has_alarm(_GAP):
             assert check.limit is not None  # there is no alarm in the reference
             seen = (
-                f"training scores are {check.gap:+.3f} above gold scores (limit {check.limit:+.3f}, evidence "
+                f"training scores are {check.gap:+.3f} above gold scores (limit "
+                f"{check.limit:+.3f}, evidence "
                 f"{check.evidence:.0f}; {self._false})"
             )
             widest = sorted(self._compared, key=lambda each: each[1] - each[0])[:MOST_ROLLOUTS]
             since = step if self._above_since is None else self._above_since
-            self._raise(Alarm(_GAP, step, since, seen, _ADVICE, tuple(place for _, _, place in widest)))
+            self._raise(
+                Alarm(_GAP, step, since, seen, _ADVICE, tuple(place for _, _, place in widest))
+            )
         self._compared, self._ordered, self._alike = [], 0, 0
 
     def _watch_cascade(self, group: MonitorGroup, cascade: CascadeSettings) -> None:
         """Raise an alarm, once a run, if a cascade breaks its promise; a group is one row, and a row differs once."""
         found = group.rollouts[0].criteria if group.rollouts else {}
-        sides, harm = {side(found[name]) for name in cascade.cascade if name in found}, cascade.cascade_harm
+        sides, harm = (
+            {side(found[name]) for name in cascade.cascade if name in found},
+            cascade.cascade_harm,
+        )
         if harm is None or found.get(ESCALATED) != 0.0 or len(sides) < 2:
             return
         place = RolloutPlace(group.number, group.uid, 0)
         self._differing.setdefault(group.uid, (group.step, place))
         rows, differ, recheck = self.groups, len(self._differing), cascade.cascade_recheck
         evidence = promise_evidence(rows, differ, harm=harm, recheck=recheck)
-        self.note("cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)})
+        self.note(
+            "cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)}
+        )
         if evidence >= ALARM_AT * self._watched.judges and not self._has_alarm(_PROMISE):
             seen = (
-                f"a cascade's judges differ on {differ} rechecked rows, about {percent(differ / (rows * recheck))} of "
-                f"all {rows:,}, and the promise is {percent(harm)} (evidence {evidence:.0f}; {self._false})"
+                f"a cascade's judges differ on {differ} rechecked rows, about "
+                f"{percent(differ / (rows * recheck))} of "
+                f"all {rows:,}, and the promise is {percent(harm)} (evidence {evidence:.0f}; "
+                f"{self._false})"
             )
             (since, _), *_ = self._differing.values()
             places = [place for _, place in self._differing.values()][-MOST_ROLLOUTS:]
@@ -270,10 +312,13 @@ class TrainingMonitor:
             if times + 1 >= _IN_A_ROW and not self._has_alarm(name):
                 low, high = self._settings.limits[name]
                 limit = " and ".join(
-                    f"{words} {bound:g}" for words, bound in (("at least", low), ("at most", high)) if bound is not None
+                    f"{words} {bound:g}"
+                    for words, bound in (("at least", low), ("at most", high))
+                    if bound is not None
                 )
                 seen = (
-                    f"{MONITORS[name]} {self.values[name]:.3f} (your limit: {limit}), {times + 1} times in a row; "
+                    f"{MONITORS[name]} {self.values[name]:.3f} (your limit: {limit}), {times + 1} "
+                    "times in a row; "
                     "nothing bounds how often an alarm of such a limit is false"
                 )
                 self._raise(Alarm(name, self._last_step, since, seen, _ADVICE_OF_LIMITS))

@@ -1,8 +1,9 @@
 """The monitors that need no gold judge: numbers of the groups of one step, from what passes by.
 
-A number drifts in healthy runs, too: a policy that learns to answer at length does so for a good reason. So these are
-charts with a limit of the user's (`monitor_limits`), and no verdicts. Only where chance alone is known to make a number
-differ from 0, as with a correlation, has the chart a limit of its own.
+A number drifts in healthy runs, too: a policy that learns to answer at length does so for a good
+reason. So these are charts with a limit of the user's (`monitor_limits`), and no verdicts. Only
+where chance alone is known to make a number differ from 0, as with a correlation, has the chart a
+limit of its own.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ class StepMonitors:
     _repetition: Moments = field(default_factory=Moments)
     _by_length: _Within = field(default_factory=_Within)
     _by_part: defaultdict[str, _Within] = field(default_factory=lambda: defaultdict(_Within))
-    _criteria: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0] * 4))
+    _criteria: defaultdict[str, list[float]] = field(
+        default_factory=lambda: defaultdict(lambda: [0.0] * 4)
+    )
     """Of each criterion how many verdicts there are, their sum, and how many are 0 and 1."""
     _cost: dict[str, float | None] = field(default_factory=dict)
     _unit: str = "characters"
@@ -118,7 +121,10 @@ class StepMonitors:
         add_costs(self._cost, group.cost)
         has_tokens = all(rollout.tokens is not None for rollout in group.rollouts)
         self._unit = "tokens" if has_tokens else "characters"
-        lengths = [float(len(each.completion) if each.tokens is None else each.tokens) for each in group.rollouts]
+        lengths = [
+            float(len(each.completion) if each.tokens is None else each.tokens)
+            for each in group.rollouts
+        ]
         self._lengths.add(lengths)
         for rollout in group.rollouts:
             self._add_rollout(rollout)
@@ -139,8 +145,14 @@ class StepMonitors:
             counts["equal"] += max(rewards) - min(rewards) <= _END
         self._by_length.add([(length, reward) for length, reward, _ in rewarded])
         for name in dict.fromkeys(name for _, _, each in rewarded for name in each.parts):
-            self._by_part[name].add([(each.parts.get(name, 0.0), reward) for _, reward, each in rewarded])
-        differs = self._language.differs(group.task.prompt, group.rollouts[0].completion) if group.rollouts else None
+            self._by_part[name].add(
+                [(each.parts.get(name, 0.0), reward) for _, reward, each in rewarded]
+            )
+        differs = (
+            self._language.differs(group.task.prompt, group.rollouts[0].completion)
+            if group.rollouts
+            else None
+        )
         counts["languages"] += differs is not None
         counts["other_language"] += bool(differs)
 
@@ -168,7 +180,9 @@ class StepMonitors:
                 for place, more in enumerate((1.0, value, value <= _END, value >= 1.0 - _END)):
                     sums[place] += more
 
-    def line(self, step: int, limits: Mapping[str, tuple[float | None, float | None]]) -> dict[str, JSON]:
+    def line(
+        self, step: int, limits: Mapping[str, tuple[float | None, float | None]]
+    ) -> dict[str, JSON]:
         """Return the numbers of the step (`step` of `monitor.jsonl`), and begin the next one."""
         counts, found = self._counts, self._values()
         values = {name: value for name, value in found.items() if not isinstance(value, str)}
@@ -184,7 +198,9 @@ class StepMonitors:
             "left_out": {name: reason for name, reason in found.items() if isinstance(reason, str)},
             "length_unit": self._unit,
             "limits": shown,
-            "beyond": [name for name, both in limits.items() if _is_beyond(values.get(name), *both)],
+            "beyond": [
+                name for name, both in limits.items() if _is_beyond(values.get(name), *both)
+            ],
             "causes": {**self._causes},
             "masked": counts["masked"],
             "criteria": {
@@ -192,7 +208,9 @@ class StepMonitors:
                 for name, (verdicts, total, low, high) in self._criteria.items()
             },
             "parts": {
-                name: within.product / within.second for name, within in self._by_part.items() if within.second > 0.0
+                name: within.product / within.second
+                for name, within in self._by_part.items()
+                if within.second > 0.0
             },
             "judge_calls": counts["judge_calls"],
             "cost": {**self._cost},
@@ -206,12 +224,17 @@ class StepMonitors:
         rewards, scores, read = self._rewards, self._scores, self._repetition
         rollouts, known, scored = counts["rollouts"], counts["known"], scores.count
         no_reward, no_score = "no rollout has a reward", "no rollout has a score"
-        no_group, not_told = "no group has two rollouts with a reward", "a reward server is not told of it"
+        no_group, not_told = (
+            "no group has two rollouts with a reward",
+            "a reward server is not told of it",
+        )
         no_language = self._language.left_out or "the language of no text can be told"
         return {
             "reward_mean": rewards.mean if rewards.count else no_reward,
             "reward_spread": math.sqrt(rewards.variance) if rewards.count else no_reward,
-            "reward_spread_within": math.sqrt(within.second / within.free) if within.free else no_group,
+            "reward_spread_within": math.sqrt(within.second / within.free)
+            if within.free
+            else no_group,
             "groups_without_spread": _share(counts["equal"], counts["compared"], no_group),
             "score_mean": _share(scores.total, scored, no_score),
             "at_top": _share(counts["at_top"], scored, no_score),
@@ -225,7 +248,9 @@ class StepMonitors:
             "repetition": _share(read.total, read.count),
             "near_duplicates_in_group": _share(counts["in_group"], read.count),
             "near_duplicates_across": _share(counts["across"], read.count),
-            "language_switch_rate": _share(counts["other_language"], counts["languages"], no_language),
+            "language_switch_rate": _share(
+                counts["other_language"], counts["languages"], no_language
+            ),
             "judge_failed_rate": _share(causes[Status.JUDGE_FAILED.value], rollouts),
             "unparsable_rate": _share(causes[Status.UNPARSABLE.value], rollouts),
             "redraw_rate": _share(counts["redraws"], known, not_told),
@@ -241,7 +266,9 @@ class StepMonitors:
 
 
 def _is_beyond(value: float | None, low: float | None, high: float | None) -> bool:
-    return value is not None and ((low is not None and value < low) or (high is not None and value > high))
+    return value is not None and (
+        (low is not None and value < low) or (high is not None and value > high)
+    )
 
 
 def _share(part: float, whole: int, otherwise: float | str = 0.0) -> float | str:

@@ -25,9 +25,11 @@ class MonitorPlace:
     Attributes:
         session: sends the gold judge's requests.
         budget: of the gold judge.
-        folder: of the run, in which one that is resumed has the lines of before; `None`: nothing is written.
+        folder: of the run, in which one that is resumed has the lines of before; `None`: nothing is
+            written.
         section: what stands before the names of its settings, for messages: `env.` or nothing.
-        stand_in: the settings of the training judge, if that is the stand-in: the gold judge is, too.
+        stand_in: the settings of the training judge, if that is the stand-in: the gold judge is,
+            too.
         retry_delay: the first pause of the gold judge's client between two attempts, in seconds.
         make: opens the gold judge's client, as `ChatClient` does.
     """
@@ -59,7 +61,8 @@ def open_monitor(
         on_alarm: called once for each alarm, after it is written and logged.
 
     Raises:
-        SettingsError: the gold judge's API key is missing, or the price of its model is not known and limited.
+        SettingsError: the gold judge's API key is missing, or the price of its model is not known
+            and limited.
     """
     gold = open_gold(settings, target.seed, place)
     monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold)
@@ -81,6 +84,14 @@ def open_gold(settings: MonitorSettings, seed: int, place: MonitorPlace) -> Gold
     if stand_in is not None:
         scorer = scorer.replace_endpoint(stand_in.judge_base_url, stand_in.judge_model_name)
         identity = STAND_IN_IDENTITY
-    chat = scorer.chat_settings(retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge.")
+    chat = scorer.chat_settings(
+        retry_delay=place.retry_delay, identity=identity, section=f"{place.section}gold_judge."
+    )
     client = place.make(chat, session=place.session, budget=place.budget)
-    return GoldJudge(settings, open_judge(scorer, client), name=scorer.judge_name(), seed=seed, close=client.close)
+    return GoldJudge(
+        settings,
+        open_judge(scorer, client),
+        name=scorer.judge_name(),
+        seed=seed,
+        close=client.close,
+    )

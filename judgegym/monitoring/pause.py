@@ -1,7 +1,8 @@
 """Hold back the groups of `serve` after an alarm, until somebody or a time lets it go on (`on_alarm=pause`).
 
-Four ways go on: SIGUSR1 to the process, the seconds of `pause:SECONDS`, `judgegym view`, and a file `resume` in the
-run directory, which is what the page's server writes (`request_resume`). The run removes that file.
+Four ways go on: SIGUSR1 to the process, the seconds of `pause:SECONDS`, `judgegym view`, and a file
+`resume` in the run directory, which is what the page's server writes (`request_resume`). The run
+removes that file.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class Pause:
     """The gate before the groups of a run."""
 
     def __init__(
-        self, run: Path, after_s: float | None, report: Callable[[PauseState, Resumed | Literal["alarm"]], None]
+        self,
+        run: Path,
+        after_s: float | None,
+        report: Callable[[PauseState, Resumed | Literal["alarm"]], None],
     ) -> None:
         """Begin open.
 
@@ -75,7 +79,8 @@ class Pause:
         self._report("paused", "alarm")
         until = "" if self._after_s is None else f", or after {self._after_s:g} s"
         logger.warning(
-            "paused: no group is sent, the trainer waits. It goes on with the button of judgegym view, `touch %s`, "
+            "paused: no group is sent, the trainer waits. It goes on with the button of judgegym "
+            "view, `touch %s`, "
             "SIGUSR1%s",
             self._path,
             until,
@@ -100,7 +105,9 @@ class Pause:
     async def _watch(self) -> None:
         began = time.monotonic()
         while self.is_paused:
-            left_s = float("inf") if self._after_s is None else began + self._after_s - time.monotonic()
+            left_s = (
+                float("inf") if self._after_s is None else began + self._after_s - time.monotonic()
+            )
             if left_s <= 0:
                 self.resume("time")
             elif self._path.exists():

@@ -38,8 +38,9 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
 
     gold_judge: dict[str, JsonValue] = operational({}, verbs=_ROLLOUTS)
     """Let this judge score a sample of the rollouts beside training, never for the reward: an object with judge and the
-    settings of that judge, {"judge": "rubric", "judge_model_name": "a-better-model"}. Settings that it leaves out have
-    their defaults, not those of the training judge. With budget_calls or budget_usd in the object it is sent at most so
+    settings of that judge, {"judge": "rubric", "judge_model_name": "a-better-model"}. Settings that
+    it leaves out have their defaults, not those of the training judge. With budget_calls or
+    budget_usd in the object it is sent at most so
     many requests, and costs at most so many US dollars."""
     gold_share: float = operational(0.25, verbs=_ROLLOUTS, gt=0, le=1)
     """Let the gold judge see one rollout of this share of the groups, and all rollouts of a quarter of these, chosen by
@@ -55,8 +56,9 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     """Write the monitors' numbers each time that so many groups are judged. serve writes them at each step."""
     monitor_limits: dict[str, float | list[float | None]] = operational({}, verbs=_ROLLOUTS)
     """Mark the monitors that go beyond these limits, by name: a number is the highest value, a list of two the lowest
-    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05, null]}. With
-    "alarm": true a monitor that is beyond its limit three times in a row is an alarm, once a run. Nothing bounds how
+    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05,
+    null]}. With "alarm": true a monitor that is beyond its limit three times in a row is an alarm,
+    once a run. Nothing bounds how
     often such an alarm is false: these numbers drift in healthy runs, too."""
 
     @model_validator(mode="after")
@@ -65,9 +67,15 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             if name == _ALARM and given in (0.0, 1.0):  # true or false
                 continue
             if name not in MONITORS:
-                raise ValueError(f"monitor_limits: there is no monitor {name!r}; expected one of {', '.join(MONITORS)}")
+                raise ValueError(
+                    f"monitor_limits: there is no monitor {name!r}; expected one of "
+                    f"{', '.join(MONITORS)}"
+                )
             if isinstance(given, list) and (len(given) != 2 or given == [None, None]):
-                raise ValueError(f"monitor_limits.{name}: expected the lowest and the highest value, found {given}")
+                raise ValueError(
+                    f"monitor_limits.{name}: expected the lowest and the highest value, found "
+                    f"{given}"
+                )
         return self
 
     @property
@@ -91,8 +99,13 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 scorer = self.gold_scorer()
             except SettingsError as error:
                 raise ValueError(str(error)) from None
-            # What a prompt file holds takes the place of its name; of own code, its digest or package is noted.
-            of_files = {"judge", "judge_prompt"} if scorer.of_kind(PromptJudgeSettings) else {*CODE_SETTINGS}
+            # What a prompt file holds takes the place of its name; of own code, its digest or
+            # package is noted.
+            of_files = (
+                {"judge", "judge_prompt"}
+                if scorer.of_kind(PromptJudgeSettings)
+                else {*CODE_SETTINGS}
+            )
             self.gold_judge.update(scorer.model_dump(mode="json", include=of_files))
         return self
 
@@ -103,7 +116,9 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             SettingsError: a setting is unknown or wrong.
             ValueError: it compares responses, or a secret would be kept in files.
         """
-        given = flat_settings({name: value for name, value in self.gold_judge.items() if name not in BUDGETS})
+        given = flat_settings(
+            {name: value for name, value in self.gold_judge.items() if name not in BUDGETS}
+        )
         try:
             judge = AnyJudgeSettings.spelled_out(given)
         except ValueError as error:
@@ -131,5 +146,6 @@ class AlarmSettings(BaseModel, use_attribute_docstrings=True):
 
     on_alarm: Annotated[str, AfterValidator(check_alarm_action)] = operational("log", verbs=_SERVE)
     """log: go on. pause: send no group, so that the trainer waits, until SIGUSR1 or a file named resume in the run
-    directory; pause:600 also goes on after so many seconds; groups in progress are finished and kept. exit: end as on a
+    directory; pause:600 also goes on after so many seconds; groups in progress are finished and
+    kept. exit: end as on a
     signal, with exit code 3; --resume goes on."""

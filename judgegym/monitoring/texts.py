@@ -1,9 +1,11 @@
 """What the monitors read in the texts of completions: repetition, refusals, near-duplicates, the language.
 
-A text is known by the runs of three words in its first 128 words, each a hash. Its sketch are the 32 smallest of them
-(min-hash with one permutation): of two texts, the share of the 32 smallest of both that both have estimates how much of
-their runs they share. Guarantees: the same texts give the same numbers in every process; memory is bounded by the last
-8,192 hashes; the language is told of one completion of a group, since that is dear.
+A text is known by the runs of three words in its first 128 words, each a hash. Its sketch are the
+32 smallest of them (min-hash with one permutation): of two texts, the share of the 32 smallest of
+both that both have estimates how much of
+their runs they share. Guarantees: the same texts give the same numbers in every process; memory is
+bounded by the last 8,192 hashes; the language is told of one completion of a group, since that is
+dear.
 
 Source: Broder, On the resemblance and containment of documents (1997).
 """
@@ -33,8 +35,10 @@ _MOST_HASHES, _MOST_ALIKE = 8_192, 8
 NEAR = 0.8
 """Texts that share so much of their runs of words are near-duplicates."""
 _REFUSAL = re.compile(
-    r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i apologi[sz]e\b|"
-    r"as an ai\b|(?:i|we) (?:can['’]?t|cannot|can not|won['’]?t|will not) (?:\w+ ){0,2}?(?:help|assist|provide|do|"
+    r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i "
+    r"apologi[sz]e\b|"
+    r"as an ai\b|(?:i|we) (?:can['’]?t|cannot|can not|won['’]?t|will not) (?:\w+ "
+    r"){0,2}?(?:help|assist|provide|do|"
     r"answer|comply|fulfill?|create|write|generate|discuss|engage|support|share)\b)",
     re.IGNORECASE,
 )
@@ -86,14 +90,17 @@ def resemblance(first: Sequence[int], second: Sequence[int]) -> float:
 class NearDuplicates:
     """The sketches of completions by their smallest hashes; those hashes are forgotten that came longest ago."""
 
-    _index: OrderedDict[int, deque[tuple[int, str, tuple[int, ...]]]] = field(default_factory=OrderedDict)
+    _index: OrderedDict[int, deque[tuple[int, str, tuple[int, ...]]]] = field(
+        default_factory=OrderedDict
+    )
     """The number of the group, its row and the sketch."""
 
     def add(self, group: int, uid: str, sketch: tuple[int, ...]) -> tuple[bool, bool]:
         """Add a completion.
 
         Returns:
-            Whether an earlier one of its group, and whether one of another row, is a near-duplicate.
+            Whether an earlier one of its group, and whether one of another row, is a
+            near-duplicate.
         """
         in_group = across = False
         for hashed in sketch[: 2 * _INDEXED]:
@@ -132,7 +139,9 @@ class LanguageWatch:
             return None
         if not self._is_loading:
             self._is_loading, self.left_out = True, "its model is being loaded"
-            threading.Thread(target=self._load, name="language", daemon=True).start()  # no run waits for it to end
+            threading.Thread(
+                target=self._load, name="language", daemon=True
+            ).start()  # no run waits for it to end
         if self._compare is None:
             return None
         holds = self._compare(completion[:_LOOKED_AT], f"={prompt[:_LOOKED_AT]}")

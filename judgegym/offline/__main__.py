@@ -6,7 +6,9 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the server takes it over
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # Ctrl-C while the libraries load just ends; the server takes it over
     from judgegym.offline.command import main
 
     sys.exit(main())

@@ -2,14 +2,17 @@
 
 Finds the judge to which a prompt belongs, and parses the prompt with that judge's format.
 
-The merit of a text by its words: deterministic, linear in the length of the text, and cached by text.
+The merit of a text by its words: deterministic, linear in the length of the text, and cached by
+    text.
 
-The stand-in as judge: computes merits from words, and lets the judge's prompt format make a reply of them.
+The stand-in as judge: computes merits from words, and lets the judge's prompt format make a reply
+of them.
 
-The prompts that the stand-in knows: those of this project's judges, and those that it is told of by reference.
+The prompts that the stand-in knows: those of this project's judges, and those that it is told of by
+reference.
 
-A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name, or
-the name of a kind of judge.
+A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat`
+has that name, or the name of a kind of judge.
 
 The stand-in as policy: answers with sentences made of the prompt's words.
 """
@@ -67,26 +70,35 @@ class ParsedPrompt:
     is_critique: bool
 
 
-def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> ParsedPrompt | None:
+def read_prompt(
+    messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]
+) -> ParsedPrompt | None:
     """Parse the last user message that is a judge's prompt; `None` without one.
 
-    Later messages may only ask for the verdict again. If a section quotes another prompt, the format whose sections
-    begin first counts.
+    Later messages may only ask for the verdict again. If a section quotes another prompt, the
+    format whose sections begin first counts.
     """
     for message in reversed([message for message in messages if message.role == "user"]):
         content, is_critique = _without_critique_request(message.content)
         titles = {title for known in formats for title in (*known.sections, *known.optional)}
-        lines = list(marker_lines(content, titles, {title for known in formats for title in known.with_id}))
+        lines = list(
+            marker_lines(content, titles, {title for known in formats for title in known.with_id})
+        )
         parsed = [
-            (read_sections(content, lines, known.sections, known.optional, known.with_id), known) for known in formats
+            (read_sections(content, lines, known.sections, known.optional, known.with_id), known)
+            for known in formats
         ]
-        shown = [(sections, prompt_format) for sections, prompt_format in parsed if sections is not None]
+        shown = [
+            (sections, prompt_format) for sections, prompt_format in parsed if sections is not None
+        ]
         if shown:
             (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)
             *_, last = sections
             texts = {**sections, last: _without_ending(sections[last], prompt_format.ending)}
             instructions = f"{system_text(messages)}\n{content[:start]}"
-            return ParsedPrompt(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts)
+            return ParsedPrompt(
+                prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts
+            )
     return None
 
 
@@ -102,8 +114,13 @@ def _without_critique_request(content: str) -> tuple[str, bool]:
     if end is None:
         return content, False
     shown, _, _ = before.partition(f"\n\n{PREVIOUS_EVALUATION}{end['tag'] or ''}:\n")
-    notices = (Delimiters((end["tag"] or "").strip(), broken).notice.strip() for broken in (False, True))
-    return next((shown.removesuffix(f"\n\n{said}") for said in notices if said and shown.endswith(said)), shown), True
+    notices = (
+        Delimiters((end["tag"] or "").strip(), broken).notice.strip() for broken in (False, True)
+    )
+    return next(
+        (shown.removesuffix(f"\n\n{said}") for said in notices if said and shown.endswith(said)),
+        shown,
+    ), True
 
 
 LOOKED_AT = 20_000
@@ -139,21 +156,30 @@ def words(text: str) -> list[str]:
 
 def salient_words(text: str) -> tuple[str, ...]:
     """The content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
-    return tuple(dict.fromkeys(word for word in words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS))
+    return tuple(
+        dict.fromkeys(
+            word for word in words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS
+        )
+    )
 
 
 def quality(answer: str, question: str = "", reference: str = "") -> float:
     """The quality of an answer from 0 to 1, by its words.
 
-    The weighted mean of three numbers: the share of the question's words and of the reference's words (if given) that
-    occur in the answer, and a saturating function of its length; times the share of word pairs that do not repeat.
+    The weighted mean of three numbers: the share of the question's words and of the reference's
+    words (if given) that occur in the answer, and a saturating function of its length; times the
+    share of word pairs that do not repeat.
     """
     given = _features(answer[:LOOKED_AT])
     parts = [(_LENGTH, given.length / (given.length + 40))]
     for weight, text in ((_QUESTION, question), (_REFERENCE, reference)):
         if content := _features(text[:LOOKED_AT]).content:
             parts.append((weight, len(content & given.content) / len(content)))
-    return given.fresh * sum(weight * value for weight, value in parts) / sum(weight for weight, _ in parts)
+    return (
+        given.fresh
+        * sum(weight * value for weight, value in parts)
+        / sum(weight for weight, _ in parts)
+    )
 
 
 def merit(quality: float) -> float:
@@ -170,7 +196,10 @@ def _features(head: str) -> Features:
 
 _LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
-_REVISION_SPREAD, _REVISED = 0.12, 0.3  # the same after a critique, and the share of verdicts that a critique changes
+_REVISION_SPREAD, _REVISED = (
+    0.12,
+    0.3,
+)  # the same after a critique, and the share of verdicts that a critique changes
 _CRITIQUES = (
     "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
     "I went through my rationale once more and looked for what it misses.",
@@ -181,16 +210,21 @@ Opinion: TypeAlias = "Callable[[Sequence[str]], Mapping[str, float]]"
 """The merits of the sections under judgment, by their titles."""
 
 
-def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None) -> str:
+def judge_reply(
+    reading: ParsedPrompt, request: ChatRequest, index: int, opinion: Opinion | None = None
+) -> str:
     """The judge's reply for choice `index`, with a critique before it if the prompt asks for one.
 
-    The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0 all other choices
-    change them a little, as votes differ; and so do some replies to a request for a critique. An `opinion` replaces the
-    merits.
+    The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0
+    all other choices change them a little, as votes differ; and so do some replies to a request for
+    a critique. An `opinion` replaces the merits.
     """
     case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
-    # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before it revised.
-    rng = generator(index, repr((request.model, case)) if reading.is_critique else request.question, "judge")
+    # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before
+    # it revised.
+    rng = generator(
+        index, repr((request.model, case)) if reading.is_critique else request.question, "judge"
+    )
     is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
     spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
     if reading.is_critique and rng.random() < _REVISED:
@@ -201,36 +235,50 @@ def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int, opinion
             shown = replace(shown, merits=opinion([*shown.merits]))
         reply = reading.prompt_format.reply(shown)
     except Exception as error:  # of a user's own judge; any other status would be asked for again
-        raise BadRequest(f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}") from error
+        raise BadRequest(
+            f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}"
+        ) from error
     critique = rng.choice(_CRITIQUES) if reading.is_critique else ""
     if request.properties is not None:
         return _object(reading.prompt_format, reply, critique, request.properties)
     return f"{critique}\n\n{reply}" if critique else reply
 
 
-def _object(prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]) -> str:
+def _object(
+    prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]
+) -> str:
     """The reply as an object with these fields, in this order."""
     fields = {CRITIQUE: critique, **(prompt_format.fields(reply) or {})}
     missing = [name for name in properties if name not in fields]
     if missing:
-        raise BadRequest(f"response_format: the offline judge's replies to this prompt have no {', '.join(missing)}")
+        raise BadRequest(
+            "response_format: the offline judge's replies to this prompt have no "
+            f"{', '.join(missing)}"
+        )
     return json.dumps({name: fields[name] for name in properties}, ensure_ascii=False)
 
 
 def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:
     prompt_format, sections = reading.prompt_format, reading.sections
     question = sections.get(prompt_format.question, "")
-    reference = next((sections[title] for title in prompt_format.references if title in sections), "")
+    reference = next(
+        (sections[title] for title in prompt_format.references if title in sections), ""
+    )
     leniency = generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
     merits = {
         title: merit(quality(sections[title], question, reference) + leniency + move())
         for title in prompt_format.judged_of(sections)
     }
-    context = [text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)]
+    context = [
+        text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)
+    ]
     return ShownPrompt(reading.instructions, sections, merits, generator(0, repr(context), "case"))
 
 
-BUILT_IN: tuple[PromptFormat, ...] = (*(known for judge in JUDGES.values() for known in judge.prompts), RATING_PROMPT)
+BUILT_IN: tuple[PromptFormat, ...] = (
+    *(known for judge in JUDGES.values() for known in judge.prompts),
+    RATING_PROMPT,
+)
 
 
 def known_prompts(settings: object) -> tuple[PromptFormat, ...]:
@@ -256,9 +304,13 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
     if not place and is_kind(name):
         return definition(name).prompts
     try:
-        names = vars(load_python_file(place) if place.endswith(".py") else importlib.import_module(place))
+        names = vars(
+            load_python_file(place) if place.endswith(".py") else importlib.import_module(place)
+        )
     except Exception as error:  # whatever a user's module raises is why it cannot be loaded
-        raise ValueError(f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}"
+        ) from error
     found = names.get(name)
     if isinstance(found, JudgeDefinition):
         return found.prompts
@@ -276,9 +328,12 @@ def reference_of(prompt: PromptFormat | str) -> str:
         named = next((name for name, value in vars(module).items() if value is prompt), None)
         path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
         if named is not None and path is not None:
-            # A script is no module to another process, and a file may have been loaded under a name of its own.
+            # A script is no module to another process, and a file may have been loaded under a name
+            # of its own.
             return f"{spec.name if spec is not None and '.' in spec.name else path}:{named}"
-    raise ValueError(f"give the prompt with the sections {prompt.sections} a name at the top of its file")
+    raise ValueError(
+        f"give the prompt with the sections {prompt.sections} a name at the top of its file"
+    )
 
 
 _OF_MARKERS = ("assistant", "message", "end")
@@ -299,8 +354,8 @@ _SENTENCES = (
 def write(request: ChatRequest, index: int) -> str:
     """An answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
 
-    The model's name determines its length, its share of the prompt's words, and whether it is a list. The rest depends
-    on the messages and, above temperature 0, on temperature, seed and index.
+    The model's name determines its length, its share of the prompt's words, and whether it is a
+    list. The rest depends on the messages and, above temperature 0, on temperature, seed and index.
     """
     rng, style = _rng("answer", request, index), generator(0, request.model, "style")
     length, share, is_list = style.uniform(55, 140), style.uniform(0.3, 1.0), style.random() < 0.4
@@ -321,16 +376,29 @@ def plays_user(request: ChatRequest) -> bool:
 
 def user_message(request: ChatRequest, index: int) -> str:
     """What a user says next: a question about two of the policy's words, or, the likelier the later, a farewell."""
-    rng, said = _rng("user", request, index), sum(message.role == "assistant" for message in request.messages)
-    first, second = rng.sample([word for word in _topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2)
+    rng, said = (
+        _rng("user", request, index),
+        sum(message.role == "assistant" for message in request.messages),
+    )
+    first, second = rng.sample(
+        [word for word in _topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2
+    )
     if rng.random() < 0.2 * (said - 1):
-        return f"Thank you, that is all about {first}.\n\n{prompts.load('user').rpartition(chr(10))[2]}"
-    return f"You speak of {first}. What has it to do with {second}, and what would you advise me to do?"
+        return (
+            f"Thank you, that is all about {first}.\n\n"
+            f"{prompts.load('user').rpartition(chr(10))[2]}"
+        )
+    return (
+        f"You speak of {first}. What has it to do with {second}, and what would you advise me to "
+        "do?"
+    )
 
 
 def think(request: ChatRequest, index: int) -> str:
     """The thinking before the answer of choice `index`."""
-    return _sentences([_rng("thought", request, index).choice(_SENTENCES)], iter(_topic(request)))[0]
+    return _sentences([_rng("thought", request, index).choice(_SENTENCES)], iter(_topic(request)))[
+        0
+    ]
 
 
 def _sentences(templates: Sequence[str], words: Iterator[str]) -> list[str]:
@@ -350,7 +418,18 @@ def _rng(purpose: str, request: ChatRequest, index: int) -> Random:
     return generator(0, repr((request.model, drawn, request.messages)), purpose)
 
 
-_NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
+_NOISE = (
+    "brindle",
+    "costrav",
+    "dimmel",
+    "fennow",
+    "gralt",
+    "hosket",
+    "lumber",
+    "morrow",
+    "pintle",
+    "quorish",
+)
 
 
 def answers(
@@ -374,14 +453,20 @@ def answers(
         lines = islice(marker_lines(request.messages[-1].content), 8)
         titles = ", ".join(repr(line.text) for line in lines) or "none"
         raise BadRequest(
-            "the offline judge does not know this prompt: no judge's sections are in it. Declare a PromptFormat beside "
-            "the prompt, and name it in offline_prompts of the environment or with `judgegym offline-server "
+            "the offline judge does not know this prompt: no judge's sections are in it. Declare a "
+            "PromptFormat beside "
+            "the prompt, and name it in offline_prompts of the environment or with `judgegym "
+            "offline-server "
             f"--prompt FILE.py:NAME`. Possible section titles in the last message: {titles}"
         )
     thinks = "<think>" in system_text(request.messages)
     texts = []
     for index in range(request.n):
-        text = write(request, index) if reading is None else judge_reply(reading, request, index, opinion)
+        text = (
+            write(request, index)
+            if reading is None
+            else judge_reply(reading, request, index, opinion)
+        )
         texts.append(f"<think>\n{think(request, index)}\n</think>\n\n{text}" if thinks else text)
     return texts
 

@@ -1,7 +1,7 @@
 """`python -m judgegym.offline` and `judgegym offline-server`: serve the stand-in until stopped.
 
-One line on standard output says that the server is ready. A wrong flag or a port in use is one line on standard error
-and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
+One line on standard output says that the server is ready. A wrong flag or a port in use is one line
+on standard error and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
 """
 
 import argparse
@@ -30,23 +30,52 @@ be given several times"""
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     serves = (
-        "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it streams where a request "
+        "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it "
+        "streams where a request "
         "asks for it, and responses."
     )
     parser = OneLineParser(prog, serves)
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=0, help="port; 0 lets the system choose (default: %(default)s)")
-    add("--latency_ms", type=float, default=0.0, help="time from arrival to answer (default: %(default)s)")
+    add(
+        "--latency_ms",
+        type=float,
+        default=0.0,
+        help="time from arrival to answer (default: %(default)s)",
+    )
     add("--faults", default="{}", metavar="JSON", help=_FAULTS_HELP)
     add("--away", action="append", default=[], metavar="REQUEST:SECONDS", help=_AWAY_HELP)
-    add("--slow_ms", type=float, default=5000.0, help="time that a slow answer takes (default: %(default)s)")
-    add("--retry_after", type=int, metavar="SECONDS", help="send Retry-After with 429 and 503 (default: do not)")
-    add("--judge_only", action="store_true", help="refuse prompts of no known judge, instead of answering as a policy")
-    add("--text_only", action="store_true", help="refuse requests with a response_format, such as a JSON schema")
-    add("--prefix_cache", action="store_true", help="tell how many tokens of a prompt earlier prompts began with")
+    add(
+        "--slow_ms",
+        type=float,
+        default=5000.0,
+        help="time that a slow answer takes (default: %(default)s)",
+    )
+    add(
+        "--retry_after",
+        type=int,
+        metavar="SECONDS",
+        help="send Retry-After with 429 and 503 (default: do not)",
+    )
+    add(
+        "--judge_only",
+        action="store_true",
+        help="refuse prompts of no known judge, instead of answering as a policy",
+    )
+    add(
+        "--text_only",
+        action="store_true",
+        help="refuse requests with a response_format, such as a JSON schema",
+    )
+    add(
+        "--prefix_cache",
+        action="store_true",
+        help="tell how many tokens of a prompt earlier prompts began with",
+    )
     prompt = (
-        "a further judge: its PromptFormat or JudgeDefinition, also as package.module:NAME, the name of a kind, or a "
+        "a further judge: its PromptFormat or JudgeDefinition, also as package.module:NAME, the "
+        "name of a kind, or a "
         "prompt file FILE.yaml; may be given several times"
     )
     add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)

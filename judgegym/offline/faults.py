@@ -1,9 +1,10 @@
 """The faults that a stand-in shows on purpose: what each does to a request, and which request meets which.
 
-`FAULTS` has those that users name. A program that serves a `StandInServer` of its own may give `Faults` further ones.
+`FAULTS` has those that users name. A program that serves a `StandInServer` of its own may give
+`Faults` further ones.
 
-Where a stream is asked for, a fault that sends a completion, whole or broken, sends it as a stream; any other fault
-comes before the stream, and looks as without one.
+Where a stream is asked for, a fault that sends a completion, whole or broken, sends it as a stream;
+any other fault comes before the stream, and looks as without one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from judgegym.offline.answers import noise
 from judgegym.offline.request import ChatRequest, Json, events
 
 JSON_BODY: Mapping[str, str] = {"Content-Type": "application/json"}
-HTML_PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>\n<h1>Bad Gateway</h1>\n</body></html>"
+HTML_PAGE = (
+    b"<html><head><title>502 Bad Gateway</title></head><body>\n<h1>Bad Gateway</h1>\n</body></html>"
+)
 HTML_BODY: Mapping[str, str] = {"Content-Type": "text/html"}
 _EVENTS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _SLOW_PIECES = 10
@@ -34,8 +37,8 @@ class Effect:
     """What is done with a request.
 
     Attributes:
-        end: `response` sends the response; `close` and `reset` send the body as it is, without headers, and end the
-            connection; `hang` does nothing.
+        end: `response` sends the response; `close` and `reset` send the body as it is, without
+            headers, and end the connection; `hang` does nothing.
         pieces: of the body; several are sent one after the other, as a stream.
         status: of the response.
         headers: of the response.
@@ -104,7 +107,9 @@ class Fault:
     effect: Callable[[Attempt], Effect]
 
 
-def change_completion(change: Callable[[Json], object], *, is_answer: bool = False) -> Callable[[Attempt], Effect]:
+def change_completion(
+    change: Callable[[Json], object], *, is_answer: bool = False
+) -> Callable[[Attempt], Effect]:
     """Return the effect of a fault that sends the right completion after a change."""
 
     def effect(attempt: Attempt) -> Effect:
@@ -164,17 +169,27 @@ FAULTS: Mapping[str, Fault] = {
     "reset": Fault("the connection is reset", lambda attempt: Effect("reset")),
     "timeout": Fault("no answer, until the client leaves", lambda attempt: Effect("hang")),
     "slow": Fault("the right answer, in small pieces over --slow_ms", _send_slowly),
-    "malformed": Fault("JSON that is cut off", lambda attempt: send_json(orjson.dumps(attempt.completion())[:-20])),
-    "html": Fault("a page of a proxy, with status 200", lambda attempt: send_json(HTML_PAGE, headers=HTML_BODY)),
+    "malformed": Fault(
+        "JSON that is cut off", lambda attempt: send_json(orjson.dumps(attempt.completion())[:-20])
+    ),
+    "html": Fault(
+        "a page of a proxy, with status 200",
+        lambda attempt: send_json(HTML_PAGE, headers=HTML_BODY),
+    ),
     "missing_usage": Fault(
         "the right answer, without token counts",
         change_completion(lambda completion: completion.pop("usage"), is_answer=True),
     ),
-    "empty": Fault("no text", change_completion(each_choice(lambda choice: replace_message(choice, content="")))),
+    "empty": Fault(
+        "no text",
+        change_completion(each_choice(lambda choice: replace_message(choice, content=""))),
+    ),
     "garbage": Fault("noise for text", _send_noise),
     "refusal": Fault(
         "a refusal in a field of its own",
-        change_completion(each_choice(lambda choice: replace_message(choice, refusal="I cannot help with that."))),
+        change_completion(
+            each_choice(lambda choice: replace_message(choice, refusal="I cannot help with that."))
+        ),
     ),
     "content_filter": Fault(
         'finish reason "content_filter", after half a text',
@@ -192,8 +207,8 @@ FAULTS: Mapping[str, Fault] = {
 class Faults:
     """Rates by fault: an HTTP status from "400" to "599", or a name of `known`.
 
-    Every rate is a number from 0 to 1 and their sum is at most 1; anything else raises a `ValueError` of one line that
-    names the fault and the value.
+    Every rate is a number from 0 to 1 and their sum is at most 1; anything else raises a
+    `ValueError` of one line that names the fault and the value.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -202,26 +217,38 @@ class Faults:
     def __post_init__(self) -> None:
         """Check the rates."""
         for name, rate in self.rates.items():
-            if name not in self.known and not (isinstance(name, str) and re.fullmatch("[45][0-9]{2}", name)):
-                raise ValueError(f"unknown kind of fault {name!r}: known are 400 to 599, {', '.join(self.known)}")
+            if name not in self.known and not (
+                isinstance(name, str) and re.fullmatch("[45][0-9]{2}", name)
+            ):
+                raise ValueError(
+                    f"unknown kind of fault {name!r}: known are 400 to 599, {', '.join(self.known)}"
+                )
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
-                raise ValueError(f"the rate of fault {name!r} must be a number from 0 to 1, not {rate!r}")
+                raise ValueError(
+                    f"the rate of fault {name!r} must be a number from 0 to 1, not {rate!r}"
+                )
         total = math.fsum(self.rates.values())
         if total > 1 + 1e-9:  # less is rounding
-            raise ValueError(f"the rates of the faults must add up to at most 1, not {total:g} ({dict(self.rates)})")
+            raise ValueError(
+                f"the rates of the faults must add up to at most 1, not {total:g} "
+                f"({dict(self.rates)})"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Faults:
         """Read a JSON object such as `{"429": 0.1, "drop": 0.02}`; raises `ValueError` with one line."""
         rates: Any = wire.as_json(text)
         if not isinstance(rates, dict):
-            raise ValueError(f'faults must be a JSON object such as {{"429": 0.1}}, not {text[:80]!r}')
+            raise ValueError(
+                f'faults must be a JSON object such as {{"429": 0.1}}, not {text[:80]!r}'
+            )
         return cls(rates)
 
     def draw(self, digest: str, attempt: int) -> str | None:
         """The name of the fault that this attempt of this request meets, or `None` for a proper answer.
 
-        A function of the rates (not of their order), the digest and the attempt: attempts are independent draws.
+        A function of the rates (not of their order), the digest and the attempt: attempts are
+        independent draws.
         """
         left = generator(attempt, digest, "fault").random()
         for name, rate in sorted(self.rates.items()):
@@ -232,14 +259,17 @@ class Faults:
 
     def effect(self, name: str, attempt: Attempt) -> Effect:
         """What this fault does to an attempt."""
-        return self.known[name].effect(attempt) if name in self.known else send_error(int(name), name)
+        return (
+            self.known[name].effect(attempt) if name in self.known else send_error(int(name), name)
+        )
 
 
 @dataclass(frozen=True)
 class Outage:
     """A time for which nothing listens: from the moment that the request with a number has arrived, for some seconds.
 
-    All connections are reset at its beginning. A number or a time that is none raises a `ValueError` of one line.
+    All connections are reset at its beginning. A number or a time that is none raises a
+    `ValueError` of one line.
     """
 
     request: int
@@ -248,7 +278,9 @@ class Outage:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if self.request < 1 or not 0 < self.seconds < math.inf:
-            raise ValueError(f"away is a request from 1 and seconds above 0, not {self.request}:{self.seconds:g}")
+            raise ValueError(
+                f"away is a request from 1 and seconds above 0, not {self.request}:{self.seconds:g}"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Outage:

@@ -1,6 +1,7 @@
 """The stand-in server as a child process of the program that uses it.
 
-The server process and the system: the listening socket, the limit of open files, and when the process ends.
+The server process and the system: the listening socket, the limit of open files, and when the
+    process ends.
 
 How a stand-in behaves.
 """
@@ -40,12 +41,14 @@ class StandInSettings:
         away: when nothing listens.
         slow_ms: milliseconds that a `slow` answer takes.
         retry_after: seconds, sent with 429 and 503; not sent if `None`.
-        judge_only: whether a prompt of no known judge is refused instead of answered as by a policy.
+        judge_only: whether a prompt of no known judge is refused instead of answered as by a
+            policy.
         prompts: of further judges; they go before those of this project.
-        prefix_cache: whether answers tell how many of the prompt's tokens earlier prompts began with
-            (`prompt_tokens_details.cached_tokens`); they then depend on the order of the requests.
-        text_only: whether a request with a JSON schema as `response_format` is refused, as by an endpoint that has
-            none.
+        prefix_cache: whether answers tell how many of the prompt's tokens earlier prompts began
+            with (`prompt_tokens_details.cached_tokens`); they then depend on the order of the
+            requests.
+        text_only: whether a request with a JSON schema as `response_format` is refused, as by an
+            endpoint that has none.
     """
 
     latency_ms: float = 0.0
@@ -76,9 +79,9 @@ _START_SECONDS = 60.0
 class StandIn:
     """Runs the stand-in server while the `async with` block runs.
 
-    The server listens on a free port of the loopback interface. It is gone when the block ends, and also when this
-    process dies of any cause; a Ctrl-C in the terminal reaches this process only. A server that does not start raises
-    `RuntimeError` with what it wrote to standard error.
+    The server listens on a free port of the loopback interface. It is gone when the block ends, and
+    also when this process dies of any cause; a Ctrl-C in the terminal reaches this process only. A
+    server that does not start raises `RuntimeError` with what it wrote to standard error.
     """
 
     def __init__(
@@ -90,7 +93,9 @@ class StandIn:
         prompts: Sequence[str | PromptFormat] = (),
     ) -> None:
         """Settings as in `StandInSettings`; a prompt is a module-level object or a reference of `load_prompts`."""
-        StandInSettings(latency_ms, Faults(faults or {}))  # raises on wrong settings before anything is started
+        StandInSettings(
+            latency_ms, Faults(faults or {})
+        )  # raises on wrong settings before anything is started
         self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
         if judge_only:
             self._flags.append("--judge_only")
@@ -112,7 +117,14 @@ class StandIn:
         # A file, because a pipe that nobody reads would block the server.
         with tempfile.TemporaryFile() as errors:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "judgegym.offline", "--port=0", "--exit_with_parent", *self._flags),
+                *(
+                    sys.executable,
+                    "-m",
+                    "judgegym.offline",
+                    "--port=0",
+                    "--exit_with_parent",
+                    *self._flags,
+                ),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,
@@ -128,7 +140,10 @@ class StandIn:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Stop the server and wait for its end."""
         process, self._process, self._base_url = self._process, None, None
@@ -158,13 +173,18 @@ async def running_stand_ins(
     rates = {**faults}
     latency_ms = rates.pop("latency_ms", 0.0)
     try:
-        made = [StandIn(latency_ms, rates, judge_only=is_judge, prompts=prompts) for is_judge in judges.values()]
+        made = [
+            StandIn(latency_ms, rates, judge_only=is_judge, prompts=prompts)
+            for is_judge in judges.values()
+        ]
     except ValueError as error:
         names = "--faults or offline_prompts" if prompts else "--faults"
         raise SettingsError(f"{names}: {error}") from error
     async with AsyncExitStack() as stack:
         # All at once; when one fails, the others are there to be stopped.
-        for failed in await asyncio.gather(*map(stack.enter_async_context, made), return_exceptions=True):
+        for failed in await asyncio.gather(
+            *map(stack.enter_async_context, made), return_exceptions=True
+        ):
             if isinstance(failed, RuntimeError):
                 raise SettingsError(f"--offline: {failed}") from failed
             if isinstance(failed, BaseException):
@@ -175,7 +195,8 @@ async def running_stand_ins(
 def _search_path() -> str:
     """This process's, so that the child finds every module that is found here; the checkout goes first.
 
-    A folder of this package is left out: there `judgegym/statistics` would hide the standard library's module.
+    A folder of this package is left out: there `judgegym/statistics` would hide the standard
+        library's module.
     """
     entries = [Path(entry).resolve() for entry in sys.path]
     outside = (str(entry) for entry in entries if not entry.is_relative_to(_PACKAGE))
@@ -187,7 +208,11 @@ async def _ready(process: Process, errors: IO[bytes]) -> str:
     assert process.stdout is not None  # it is a pipe
     line = ""
     with contextlib.suppress(asyncio.TimeoutError):
-        line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode(errors="replace").strip()
+        line = (
+            (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS))
+            .decode(errors="replace")
+            .strip()
+        )
     if line.startswith(_READY):
         return line.removeprefix(_READY)
     errors.seek(0)
@@ -195,12 +220,16 @@ async def _ready(process: Process, errors: IO[bytes]) -> str:
     raise RuntimeError(f"the stand-in server did not start: {message or line or 'it said nothing'}")
 
 
-BACKLOG = 4096  # connections that may wait to be accepted: a burst of clients must not be turned away
+BACKLOG = (
+    4096  # connections that may wait to be accepted: a burst of clients must not be turned away
+)
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
-    family, *_, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    family, *_, address = socket.getaddrinfo(
+        host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
     return socket.create_server((str(address[0]), port), family=family, backlog=BACKLOG)
 
 

@@ -1,21 +1,26 @@
 """A chat completion request: parses and checks the fields that the stand-in uses.
 
-Tokens as the stand-in samples them: bytes, with ChatML's three specials behind them, and made-up logprobs.
+Tokens as the stand-in samples them: bytes, with ChatML's three specials behind them, and made-up
+logprobs.
 
-The same ids as those of the tokenizer that is bundled with the environments, so that an offline run needs no other.
+The same ids as those of the tokenizer that is bundled with the environments, so that an offline run
+needs no other.
 
 The JSON of the chat completions protocol: answers and errors.
 
-OpenAI's Responses API, as far as agents need it that take text: a request becomes a chat request, its answer theirs.
+OpenAI's Responses API, as far as agents need it that take text: a request becomes a chat request,
+its answer theirs.
 
-The stand-in calls no tools and streams no responses. Source: OpenAI's API reference; NeMo Gym 0.4 reads the answers.
+The stand-in calls no tools and streams no responses. Source: OpenAI's API reference; NeMo Gym 0.4
+reads the answers.
 
 An answer as server-sent events: what `stream: true` asks for.
 
-Guarantees: the pieces of a text make up the text of the answer without `stream`, and with `logprobs` or
-`return_token_ids` the entries and ids of a piece are those of its bytes. The first event of a choice has its role, the
-last one its finish reason; events of several choices come in turn. `stream_options.include_usage` adds an event with
-the usage and no choices. The last event is `[DONE]`.
+Guarantees: the pieces of a text make up the text of the answer without `stream`, and with
+`logprobs` or `return_token_ids` the entries and ids of a piece are those of its bytes. The first
+event of a choice has its role, the last one its finish reason; events of several choices come in
+turn. `stream_options.include_usage` adds an event with the usage and no choices. The last event is
+`[DONE]`.
 """
 
 from __future__ import annotations
@@ -157,8 +162,13 @@ class ChatRequest(BaseModel):
         """The digest without the form of the answer, in field and messages: what is answered does not depend on it."""
         if self.properties is None:
             return self.digest
-        messages = [*self._data["messages"][:-1], {**self._data["messages"][-1], "content": self.asked[-1].content}]
-        return _digest({**self._data, "messages": messages}, "stream", "stream_options", "response_format")
+        messages = [
+            *self._data["messages"][:-1],
+            {**self._data["messages"][-1], "content": self.asked[-1].content},
+        ]
+        return _digest(
+            {**self._data, "messages": messages}, "stream", "stream_options", "response_format"
+        )
 
 
 def _digest(data: Mapping[str, Any], *without: str) -> str:
@@ -168,7 +178,9 @@ def _digest(data: Mapping[str, Any], *without: str) -> str:
 
 def system_text(messages: Sequence[RequestMessage]) -> str:
     """The text of all system messages, joined with newlines."""
-    return "\n".join(message.content for message in messages if message.role in ("system", "developer"))
+    return "\n".join(
+        message.content for message in messages if message.role in ("system", "developer")
+    )
 
 
 def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
@@ -185,7 +197,9 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
     except ValidationError as error:
         wrong = error.errors()[0]
-        name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in wrong["loc"])
+        name = "".join(
+            f"[{step}]" if isinstance(step, int) else f".{step}" for step in wrong["loc"]
+        )
         shown = repr(wrong["input"])
         found = shown if len(shown) <= 80 else shown[:77] + "..."
         raise BadRequest(f"'{name.removeprefix('.')}': {wrong['msg']}, not {found}") from None
@@ -206,7 +220,11 @@ def prompt_ids(messages: Sequence[RequestMessage]) -> list[int]:
     """The conversation in ChatML, with the beginning of the answer."""
     ids: list[int] = []
     for message in messages:
-        ids += [IM_START, *completion_ids(f"{message.role}\n{message.content}", stopped=True), *b"\n"]
+        ids += [
+            IM_START,
+            *completion_ids(f"{message.role}\n{message.content}", stopped=True),
+            *b"\n",
+        ]
     return [*ids, IM_START, *b"assistant\n"]
 
 
@@ -215,11 +233,13 @@ def completion_ids(text: str, *, stopped: bool) -> list[int]:
     return [*text.encode("utf-8", "replace"), *([IM_END] if stopped else [])]
 
 
-def logprob_entries(digest: str, index: int, ids: Sequence[int], alternatives: int) -> list[dict[str, Any]]:
+def logprob_entries(
+    digest: str, index: int, ids: Sequence[int], alternatives: int
+) -> list[dict[str, Any]]:
     """The protocol's entry for each token: its logprob, a function of the request and the choice.
 
-    With alternatives, also its text, and for a digit the likeliest tokens at its place, itself being the first: scores
-    are what a judge's probabilities are wanted for.
+    With alternatives, also its text, and for a digit the likeliest tokens at its place, itself
+    being the first: scores are what a judge's probabilities are wanted for.
     """
     rng = generator(index, digest, "logprobs")
     entries: list[dict[str, Any]] = []
@@ -237,7 +257,9 @@ def logprob_entries(digest: str, index: int, ids: Sequence[int], alternatives: i
 
 def _digits(token: int, mass: float) -> list[dict[str, Any]]:
     """The digits at the place of a digit, likeliest first: itself with this mass, and its neighbours with the rest."""
-    neighbours = [(digit, share) for digit, share in ((token + 1, 0.7), (token - 1, 0.3)) if digit in _DIGITS]
+    neighbours = [
+        (digit, share) for digit, share in ((token + 1, 0.7), (token - 1, 0.3)) if digit in _DIGITS
+    ]
     rest = (1 - mass) * (1 - _NO_DIGIT) / sum(share for _, share in neighbours)
     shares = [(token, mass), *((digit, rest * share) for digit, share in neighbours)]
     return [{"token": _TEXTS[digit], "logprob": math.log(share)} for digit, share in shares]
@@ -246,7 +268,9 @@ def _digits(token: int, mass: float) -> list[dict[str, Any]]:
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 
-def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None = None) -> dict[str, Any]:
+def completion(
+    request: ChatRequest, texts: Sequence[str], *, cached: int | None = None
+) -> dict[str, Any]:
     """The answer to a request with these choices, each within the request's `max_tokens`.
 
     If not `None`, `cached` is told as the number of cached prompt tokens.
@@ -263,15 +287,25 @@ def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None
             "logprobs": None,
             "finish_reason": "length" if short else "stop",
         }
-        ids = completion_ids(content, stopped=not short) if request.return_token_ids or request.logprobs else []
+        ids = (
+            completion_ids(content, stopped=not short)
+            if request.return_token_ids or request.logprobs
+            else []
+        )
         if request.return_token_ids:
             choice["token_ids"] = ids
         if request.logprobs:
-            choice["logprobs"] = {"content": logprob_entries(request.digest, index, ids, request.top_logprobs)}
+            choice["logprobs"] = {
+                "content": logprob_entries(request.digest, index, ids, request.top_logprobs)
+            }
         choices.append(choice)
     prompt = sum(len(message.content) // 4 + 4 for message in request.messages)
-    details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}
-    ids_of_prompt = {"prompt_token_ids": prompt_ids(request.messages)} if request.return_token_ids else {}
+    details = (
+        {} if cached is None else {"prompt_tokens_details": {"cached_tokens": min(cached, prompt)}}
+    )
+    ids_of_prompt = (
+        {"prompt_token_ids": prompt_ids(request.messages)} if request.return_token_ids else {}
+    )
     return {
         **ids_of_prompt,
         "id": f"chatcmpl-{request.digest[:24]}",
@@ -279,14 +313,27 @@ def completion(request: ChatRequest, texts: Sequence[str], *, cached: int | None
         "created": 0,
         "model": request.model,
         "choices": choices,
-        "usage": {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used, **details},
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": used,
+            "total_tokens": prompt + used,
+            **details,
+        },
     }
 
 
 def error(status: int, message: str) -> bytes:
     """An error in the shape that OpenAI clients read."""
-    kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": str(status)}})
+    kind = (
+        "rate_limit_error"
+        if status == 429
+        else "server_error"
+        if status >= 500
+        else "invalid_request_error"
+    )
+    return orjson.dumps(
+        {"error": {"message": message, "type": kind, "param": None, "code": str(status)}}
+    )
 
 
 def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
@@ -307,7 +354,9 @@ def _chat_of(data: dict[str, Any]) -> dict[str, Any]:
     if data.get("stream"):
         raise BadRequest("'stream' must be false: the stand-in streams chat completions only")
     messages = [] if instructions is None else [{"role": "system", "content": instructions}]
-    for place, item in enumerate([{"role": "user", "content": given}] if isinstance(given, str) else given):
+    for place, item in enumerate(
+        [{"role": "user", "content": given}] if isinstance(given, str) else given
+    ):
         if not isinstance(item, dict):
             raise BadRequest(f"'input[{place}]' must be an object")
         kind = item.get("type", "message")
@@ -339,7 +388,13 @@ def response(completion: dict[str, Any]) -> dict[str, Any]:
     is_short = choice["finish_reason"] == "length"
     status = "incomplete" if is_short else "completed"
     part = {"type": "output_text", "text": choice["message"]["content"], "annotations": []}
-    message = {"id": f"msg_{name}", "type": "message", "role": "assistant", "status": status, "content": [part]}
+    message = {
+        "id": f"msg_{name}",
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [part],
+    }
     return {
         "id": f"resp_{name}",
         "object": "response",
@@ -354,7 +409,9 @@ def response(completion: dict[str, Any]) -> dict[str, Any]:
         "tools": [],
         "usage": {
             "input_tokens": usage["prompt_tokens"],
-            "input_tokens_details": {"cached_tokens": usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)},
+            "input_tokens_details": {
+                "cached_tokens": usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+            },
             "output_tokens": usage["completion_tokens"],
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": usage["total_tokens"],
@@ -403,20 +460,44 @@ def _chunks_of(choice: Json) -> Iterator[Json]:
     place = 0
     for piece in _pieces(content):
         end = place + len(piece.encode("utf-8", "replace"))
-        yield _chunk(choice, {"content": piece}, entries and entries[place:end], ids and ids[place:end])
+        yield _chunk(
+            choice, {"content": piece}, entries and entries[place:end], ids and ids[place:end]
+        )
         place = end
     for name, value in message.items():
         if value not in (None, []):
             is_calls = name == "tool_calls"
-            yield _chunk(choice, {name: [{"index": i, **each} for i, each in enumerate(value)] if is_calls else value})
-    rest = {name: value for name, value in choice.items() if name not in ("message", "logprobs", "token_ids")}
+            yield _chunk(
+                choice,
+                {
+                    name: [{"index": i, **each} for i, each in enumerate(value)]
+                    if is_calls
+                    else value
+                },
+            )
+    rest = {
+        name: value
+        for name, value in choice.items()
+        if name not in ("message", "logprobs", "token_ids")
+    }
     yield {**_chunk(choice, {}, entries and entries[place:], ids and ids[place:]), **rest}
 
 
-def _chunk(choice: Json, delta: Json, entries: Sequence[Json] | None = None, ids: Sequence[int] | None = None) -> Json:
+def _chunk(
+    choice: Json,
+    delta: Json,
+    entries: Sequence[Json] | None = None,
+    ids: Sequence[int] | None = None,
+) -> Json:
     tokens = {"token_ids": list(ids or ())} if "token_ids" in choice else {}
     logprobs = {"content": list(entries)} if entries else None
-    return {"index": choice["index"], "delta": delta, "logprobs": logprobs, "finish_reason": None, **tokens}
+    return {
+        "index": choice["index"],
+        "delta": delta,
+        "logprobs": logprobs,
+        "finish_reason": None,
+        **tokens,
+    }
 
 
 def _pieces(content: object) -> list[str]:

@@ -1,6 +1,7 @@
 """The stand-in as a scalar reward model: numbers by words, in the answers of vLLM, SGLang and OpenRLHF.
 
-A number is the logit of a text's merit as the stand-in's judges see it, so that its sigmoid is from 0 to 1.
+A number is the logit of a text's merit as the stand-in's judges see it, so that its sigmoid is from
+0 to 1.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def reward_answer(path: str, body: bytes, opinion: Opinion | None = None) -> byt
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise BadRequest(f"{path}: not a request to a reward model: {error!r}") from None
     tokens = sum(len(prompt) + len(response) for prompt, response in pairs) // _CHARACTERS_PER_TOKEN
-    return orjson.dumps(_answer(path, asked, [math.log(share / (1.0 - share)) for share in merits], tokens))
+    return orjson.dumps(
+        _answer(path, asked, [math.log(share / (1.0 - share)) for share in merits], tokens)
+    )
 
 
 def _pairs(path: str, asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
@@ -43,7 +46,9 @@ def _pairs(path: str, asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     if path == "/score":
         return [*zip(_listed(asked["text_1"]), _listed(asked["text_2"]), strict=False)]
     if messages := asked.get("messages"):
-        return [("\n".join(message["content"] for message in messages[:-1]), messages[-1]["content"])]
+        return [
+            ("\n".join(message["content"] for message in messages[:-1]), messages[-1]["content"])
+        ]
     name = "query" if path == "/get_reward" else "text" if "text" in asked else "input"
     return [("", text) for text in _listed(asked[name])]
 
@@ -56,7 +61,10 @@ def _answer(path: str, asked: Mapping[str, Any], values: Sequence[float], tokens
     if path == "/get_reward":
         return {"rewards": values, "scores": values}
     if "text" in asked:
-        return [{"embedding": [value], "meta_info": {"prompt_tokens": tokens // len(values)}} for value in values]
+        return [
+            {"embedding": [value], "meta_info": {"prompt_tokens": tokens // len(values)}}
+            for value in values
+        ]
     if asked.get("use_activation", True):
         values = [1.0 / (1.0 + math.exp(-value)) for value in values]
     names = {"/classify": "probs", "/score": "score", "/pooling": "data"}
@@ -65,4 +73,8 @@ def _answer(path: str, asked: Mapping[str, Any], values: Sequence[float], tokens
         | ({"label": "LABEL_0", "num_classes": 1} if path == "/classify" else {})
         for place, value in enumerate(values)
     ]
-    return {"object": "list", "data": data, "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
+    return {
+        "object": "list",
+        "data": data,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }

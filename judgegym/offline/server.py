@@ -2,7 +2,8 @@
 
 The listening socket of a stand-in, which can be away for a while as if the process had ended.
 
-The prefix cache of the stand-in: the beginnings of prompts that it has seen, in blocks, as vLLM keeps them.
+The prefix cache of the stand-in: the beginnings of prompts that it has seen, in blocks, as vLLM
+keeps them.
 """
 
 from __future__ import annotations
@@ -71,12 +72,18 @@ class Listener:
     async def _away(self, seconds: float) -> None:
         assert self._site is not None and self._address is not None  # a request has arrived
         family, address = self._address.family, self._address.getsockname()
-        # asyncio leaves a connection open and unread if its server is closed after the accept and before the transport.
+        # asyncio leaves a connection open and unread if its server is closed after the accept and
+        # before the transport.
         asyncio.get_running_loop().remove_reader(self._address.fileno())
-        for _ in ("transport", "protocol"):  # what is accepted gets them in an iteration of the loop each
+        for _ in (
+            "transport",
+            "protocol",
+        ):  # what is accepted gets them in an iteration of the loop each
             await asyncio.sleep(0)
         await self._site.stop()
-        bound = socket.socket(family)  # bound and not listening: connections are refused, and the port is kept
+        bound = socket.socket(
+            family
+        )  # bound and not listening: connections are refused, and the port is kept
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         self._address = bound
@@ -163,7 +170,9 @@ class StandInServer:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/requests", self._list_requests)
-        return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_GRACE)
+        return web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=_GRACE
+        )
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
         """One completion, or the fault drawn for it."""
@@ -184,7 +193,9 @@ class StandInServer:
             done = self._respond(request, fault, in_responses=in_responses)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
-                return await self._send(http, Effect("reset"))  # this one may have been accepted as it went away
+                return await self._send(
+                    http, Effect("reset")
+                )  # this one may have been accepted as it went away
             counts["answers"] += done.is_answer
             self.answered[request.digest] += done.is_answer
             return await self._send(http, done)
@@ -207,13 +218,19 @@ class StandInServer:
         """What is done with this request under this fault."""
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
-            cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
+            cached = (
+                None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
+            )
             answer = protocol.completion(request, texts(), cached=cached)
-            return send_completion(request, protocol.response(answer) if in_responses else answer, is_answer=True)
+            return send_completion(
+                request, protocol.response(answer) if in_responses else answer, is_answer=True
+            )
         attempt = Attempt(request, self.asked[request.digest], texts, self._counts["answers"])
         done = self._settings.faults.effect(fault, attempt)
         if self._settings.retry_after is not None and fault in ("429", "503"):
-            done = replace(done, headers={**done.headers, "Retry-After": str(self._settings.retry_after)})
+            done = replace(
+                done, headers={**done.headers, "Retry-After": str(self._settings.retry_after)}
+            )
         return done
 
     async def _send(self, http: web.Request, done: Effect) -> web.StreamResponse:
@@ -228,7 +245,9 @@ class StandInServer:
         if transport is not None and done.end != "hang":
             transport.write(done.body)
             if done.end == "reset":
-                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER
+                )
             transport.close()
         never: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
         return await never  # until the handler is cancelled
@@ -250,7 +269,9 @@ class StandInServer:
 
     async def _stats(self, _: web.Request) -> web.Response:
         """The counts since the start: `requests` is all chat requests, `answers` those that met no fault."""
-        return _json(orjson.dumps({**self._counts, "faults": self.faults, "by_model": self._by_model}))
+        return _json(
+            orjson.dumps({**self._counts, "faults": self.faults, "by_model": self._by_model})
+        )
 
     async def _list_requests(self, _: web.Request) -> web.Response:
         """How often each request has arrived and was answered, by its digest."""

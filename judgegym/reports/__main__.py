@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from judgegym.reports.labels.correction import Correction
 
 _FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG, MONITOR, LIVE)
-_ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
+_ABOUT = (
+    "Write the page of a run: its result, charts, and every sample with what the judge was asked "
+    "and said."
+)
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports") -> int:
@@ -49,23 +52,36 @@ def _write(options: argparse.Namespace) -> int:
     if run.name in _FILES_OF_RUN and run.is_file():
         run = run.parent
     if not run.exists() and run_of_file(run) is None:
-        raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
+        raise RunDirectoryError(
+            f"{run}: there is no such run directory, scored file or file of groups"
+        )
     if (options.output or report_of(run)).resolve() == run.resolve():
-        raise SettingsError(f"{run} is a page, not a run; expected a run directory, a file of score, or one of process")
+        raise SettingsError(
+            f"{run} is a page, not a run; expected a run directory, a file of score, or one of "
+            "process"
+        )
     if run.is_file() and not run.stat().st_size and not run_directory_of(run).exists():
-        raise RunDirectoryError(f"{run} is empty; expected a run directory, a file of score, or one of process")
+        raise RunDirectoryError(
+            f"{run} is empty; expected a run directory, a file of score, or one of process"
+        )
     correction = None if options.labels is None else _corrected(run, options.labels)
     try:
         if is_training_run(run):
             path = write_training_report(run, options.output)
         else:
             path = write_report(
-                run, order=options.order, most=options.samples, output=options.output, correction=correction
+                run,
+                order=options.order,
+                most=options.samples,
+                output=options.output,
+                correction=correction,
             )
     except OSError as error:
         target = str(options.output or report_of(run))
         what = "written" if error.filename == target else "read"
-        raise SettingsError(f"{error.filename or run} cannot be {what}: {error.strerror or error}") from error
+        raise SettingsError(
+            f"{error.filename or run} cannot be {what}: {error.strerror or error}"
+        ) from error
     terminal.say(f"The page is {path}")
     return 0
 
@@ -76,17 +92,25 @@ def _corrected(path: Path, labels: Path) -> Correction:
     Raises:
         UserError: there is no run with a result, or the labels are not of it.
     """
-    from judgegym.engine.terminal.summary import Summary, SummaryLine, show_summary  # late, as above
+    from judgegym.engine.terminal.summary import (
+        Summary,
+        SummaryLine,
+        show_summary,
+    )  # late, as above
     from judgegym.reports.labels.correction import correct_run
     from judgegym.reports.labels.file import read_labels
     from judgegym.reports.labels.rendering import section_of, with_interval
     from judgegym.reports.results.run import SavedRun, run_of_file
 
     if path.is_file() and run_of_file(path) is None:
-        raise SettingsError(f"--labels: people's labels correct a result of evaluate or score; {path} holds groups")
+        raise SettingsError(
+            f"--labels: people's labels correct a result of evaluate or score; {path} holds groups"
+        )
     run = SavedRun.open(path)
     correction = correct_run(run, read_labels(labels))
-    raw = SummaryLine(correction.words, f"{correction.whole.raw:.4f}", with_interval(correction.raw_interval))
+    raw = SummaryLine(
+        correction.words, f"{correction.whole.raw:.4f}", with_interval(correction.raw_interval)
+    )
     show_summary(Summary(f"{run.environment}: {run.subject}", raw, [section_of(correction)]))
     return correction
 
@@ -95,14 +119,29 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     add = parser.add_argument
-    run = "a run directory of evaluate, serve or the reward server, a file of score, or a file of groups of process"
+    run = (
+        "a run directory of evaluate, serve or the reward server, a file of score, or a file of "
+        "groups of process"
+    )
     add("run", type=Path, metavar="RUN", help=run)
     output = "write the page here; by default report.html in the run directory"
     add("--output", type=Path, metavar="FILE", help=output)
-    order = "the order of the samples; worst: those that failed first (default: dataset; of a scored data set worst)"
+    order = (
+        "the order of the samples; worst: those that failed first (default: dataset; of a scored "
+        "data set worst)"
+    )
     add("--order", choices=ORDERS, help=order)
-    most = "show at most this many samples, or all; those that failed, the worst, and some of the others"
-    add("--samples", type=_count, default=MOST_ITEMS, metavar="N", help=f"{most} (default: {MOST_ITEMS})")
+    most = (
+        "show at most this many samples, or all; those that failed, the worst, and some of the "
+        "others"
+    )
+    add(
+        "--samples",
+        type=_count,
+        default=MOST_ITEMS,
+        metavar="N",
+        help=f"{most} (default: {MOST_ITEMS})",
+    )
     labels = "correct the result by these labels of people, as judgegym label writes them"
     add("--labels", type=Path, metavar="FILE", help=labels)
     return parser

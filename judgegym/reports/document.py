@@ -1,13 +1,15 @@
 """A self-contained HTML document: no network, and no script but its own.
 
-Its content security policy names the digests of its styles and scripts, so that a browser runs nothing else: no other
-`<script>`, no attribute such as `onclick` or `style`, no image but those inside the file. Browsers that know trusted
-types refuse `innerHTML` and the like, too: text of a model can get on the page as text only.
+Its content security policy names the digests of its styles and scripts, so that a browser runs
+nothing else: no other `<script>`, no attribute such as `onclick` or `style`, no image but those
+inside the file. Browsers that know trusted types refuse `innerHTML` and the like, too: text of a
+model can get on the page as text only.
 
 Data inside an HTML document: a browser neither runs it nor takes any of it for markup.
 
-A block is a `<script>` of a type that no browser runs, which the scripts of a document find by its id. Its content has
-no `<`, so that nothing in it can end the block; what cannot be written as UTF-8 (a lone surrogate) is U+FFFD.
+A block is a `<script>` of a type that no browser runs, which the scripts of a document find by its
+id. Its content has no `<`, so that nothing in it can end the block; what cannot be written as UTF-8
+(a lone surrogate) is U+FFFD.
 
 HTML from templates: every value that is put in is escaped.
 
@@ -52,12 +54,16 @@ def json_block(block_id: str, value: object) -> bytes:
 
 def packed_block(block_id: str, content: bytes) -> bytes:
     """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
-    return _block(block_id, "application/octet-stream", b64encode(gzip.compress(content, _LEVEL, mtime=0)))
+    return _block(
+        block_id, "application/octet-stream", b64encode(gzip.compress(content, _LEVEL, mtime=0))
+    )
 
 
 def _block(block_id: str, media_type: str, content: bytes) -> bytes:
     """An element of data; the content has no `<`."""
-    return b"".join((f'<script type="{media_type}" id="{escape(block_id)}">'.encode(), content, b"</script>\n"))
+    return b"".join(
+        (f'<script type="{media_type}" id="{escape(block_id)}">'.encode(), content, b"</script>\n")
+    )
 
 
 def as_json(value: Any) -> bytes:
@@ -83,8 +89,10 @@ def document(
     Args:
         title: as text.
         body: as markup, with all texts escaped (`render`).
-        styles: style sheets, after the one that all pages share: light and dark, phone width, rings of the focus.
-        scripts: classic scripts, run in this order when everything else is there; what one declares the next ones see.
+        styles: style sheets, after the one that all pages share: light and dark, phone width, rings
+            of the focus.
+        scripts: classic scripts, run in this order when everything else is there; what one declares
+            the next ones see.
         data: blocks that the scripts read (`json_block`, `packed_block`).
         sends_forms: whether forms may be sent to the server that the page came from.
         connects: whether its scripts may ask that server for more.
@@ -123,7 +131,9 @@ def document(
 
 
 def _own_text(element: str, path: Path) -> str:
-    text = path.read_text("utf-8")  # with the line ends that browsers make before they compute the digest
+    text = path.read_text(
+        "utf-8"
+    )  # with the line ends that browsers make before they compute the digest
     for end in (f"</{element}", "<!--"):
         if end in text.lower():
             raise ValueError(f"a {element} contains {end}, which would end it")
@@ -142,7 +152,11 @@ def render(template: Path, **values: object) -> str:
 
 @lru_cache
 def _environment(folder: Path) -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # late: only what writes a page needs it
+    from jinja2 import (
+        Environment,
+        FileSystemLoader,
+        StrictUndefined,
+    )  # late: only what writes a page needs it
 
     return Environment(
         loader=FileSystemLoader(folder),
@@ -154,7 +168,10 @@ def _environment(folder: Path) -> Environment:
 
 
 def write_outputs(
-    flags: argparse.Namespace, result: Any, html: Callable[[], Iterable[bytes]], show: Callable[[], None]
+    flags: argparse.Namespace,
+    result: Any,
+    html: Callable[[], Iterable[bytes]],
+    show: Callable[[], None],
 ) -> None:
     """Write a result as JSON and as a page where `--json` and `--html` say; show it, unless its JSON is shown.
 
@@ -167,7 +184,10 @@ def write_outputs(
     Raises:
         UserError: a file cannot be written.
     """
-    content, is_shown = wire.dumps_readable(result), flags.json == "-"  # a directory's name need not be UTF-8
+    content, is_shown = (
+        wire.dumps_readable(result),
+        flags.json == "-",
+    )  # a directory's name need not be UTF-8
     if is_shown:
         say(content.decode().rstrip("\n"))
     elif flags.json is not None:

@@ -1,10 +1,12 @@
 """What a jury's or a cascade's run says of its judges: agreement, what each adds, cost, and whether a promise holds.
 
-Scores are from 0 to 1. A verdict is the side of ½ on which a score is, or ½ itself. With labels that are all 0 or 1 a
-judge's points are 1 for the right side, ½ for a score of ½, else 0; with graded labels they are 1 − |score − label|.
+Scores are from 0 to 1. A verdict is the side of ½ on which a score is, or ½ itself. With labels
+that are all 0 or 1 a judge's points are 1 for the right side, ½ for a score of ½, else 0; with
+graded labels they are 1 − |score − label|.
 
-Guarantees: everything comes from the samples on disk; a number that is not defined says why; a jury is called better or
-worse than its best member only if the 95 % interval of the difference, paired by row and over prompts, has one sign.
+Guarantees: everything comes from the samples on disk; a number that is not defined says why; a jury
+is called better or worse than its best member only if the 95 % interval of the difference, paired
+by row and over prompts, has one sign.
 """
 
 from __future__ import annotations
@@ -117,8 +119,12 @@ class JudgesReport:
             if each.points is not None:
                 said.append(f"{percent(each.points)} of points")
             if each.adds is not None and each.adds_interval is not None:
-                said.append(f"adds {100 * each.adds:+.1f} points (95 %: {_in_points(each.adds_interval)})")
-            yield SummaryLine(each.name, "–" if each.mean is None else f"{each.mean:.4f}", "; ".join(said))
+                said.append(
+                    f"adds {100 * each.adds:+.1f} points (95 %: {_in_points(each.adds_interval)})"
+                )
+            yield SummaryLine(
+                each.name, "–" if each.mean is None else f"{each.mean:.4f}", "; ".join(said)
+            )
         for sentence in self.words:
             yield SummaryLine("", "", sentence)
 
@@ -128,7 +134,9 @@ class JudgesReport:
         yield Table(self.kind.capitalize(), ("judge", "mean score", ""), lines)
         if self.kappas:
             names = [each.name for each in self.members]
-            rows = tuple((name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True))
+            rows = tuple(
+                (name, *map(_number, row)) for name, row in zip(names, self.kappas, strict=True)
+            )
             yield Table("Agreement of members (κ)", ("", *names), rows)
 
 
@@ -159,7 +167,12 @@ class _Rows:
                 rows.append([parts.get(ESCALATED) == 1.0, labels.get(sample.uid), whole, *scores])
         table = np.array(rows, dtype=float).reshape(-1, len(names) + 3).T  # None becomes NaN
         self.prompts = np.unique(prompts, return_inverse=True)[1]
-        self.escalated, self.labels, self.whole, self.scores = table[0] == 1.0, table[1], table[2], table[3:]
+        self.escalated, self.labels, self.whole, self.scores = (
+            table[0] == 1.0,
+            table[1],
+            table[2],
+            table[3:],
+        )
 
     def points(self, scores: Floats) -> Floats:
         """Return the points of scores on each labelled row; NaN without label or score."""
@@ -174,7 +187,9 @@ class _Rows:
         found = []
         for name, column in zip(self.names, self.scores, strict=True):
             rows, cost = len(_known(column)), self.usage[name].cost
-            found.append(MemberReport(name, rows, len(column) - rows, _mean(column), self.calls[name], cost))
+            found.append(
+                MemberReport(name, rows, len(column) - rows, _mean(column), self.calls[name], cost)
+            )
         return found
 
 
@@ -191,14 +206,24 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     import numpy as np
 
     rows = _Rows(run, [*settings.judges], labels)
-    scores, points = dict(zip(rows.names, rows.scores.tolist(), strict=True)), rows.points(rows.whole)
+    scores, points = (
+        dict(zip(rows.names, rows.scores.tolist(), strict=True)),
+        rows.points(rows.whole),
+    )
     members: list[MemberReport] = []
     for base, column in zip(rows.members(), rows.scores, strict=True):
         rest = {name: of_other for name, of_other in scores.items() if name != base.name}
         others = np.array(jury_scores(rest, settings, quorum=1))
         kappa, moves = quadratic_kappa(column, others), _mean(abs(rows.whole - others))
-        own, (adds, interval) = _mean(rows.points(column)), _paired(points - rows.points(others), rows.prompts)
-        members.append(replace(base, with_rest=kappa, moves=moves, points=own, adds=adds, adds_interval=interval))
+        own, (adds, interval) = (
+            _mean(rows.points(column)),
+            _paired(points - rows.points(others), rows.prompts),
+        )
+        members.append(
+            replace(
+                base, with_rest=kappa, moves=moves, points=own, adds=adds, adds_interval=interval
+            )
+        )
     alpha = krippendorff_alpha(rows.scores) if rows.scores.size else "no row has a score"
     words = f"α of all members: {alpha:.2f}" if isinstance(alpha, float) else f"no α: {alpha}"
     return JudgesReport(
@@ -206,7 +231,9 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
         rows=len(rows.whole),
         members=tuple(members),
         words=(words, *_against_best(rows, members, points)),
-        kappas=tuple(tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores),
+        kappas=tuple(
+            tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores
+        ),
         alpha=alpha,
         labels=len(_known(points)),
         points=_mean(points),
@@ -219,10 +246,14 @@ def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) 
 
     count = len(_known(points))
     if 0 < count < FEWEST_LABELS:
-        yield f"{count} labels are too few to compare the jury with its members; {FEWEST_LABELS} or more are needed"
+        yield (
+            f"{count} labels are too few to compare the jury with its members; {FEWEST_LABELS} or "
+            "more are needed"
+        )
     if count < FEWEST_LABELS:
         return
-    # On the rows that a member has judged: one that fails where rows are hard has the more points without them.
+    # On the rows that a member has judged: one that fails where rows are hard has the more points
+    # without them.
     gains = [_paired(points - rows.points(scores), rows.prompts) for scores in rows.scores]
     known = [(gain, place) for place, (gain, _) in enumerate(gains) if gain is not None]
     if not known:
@@ -232,14 +263,20 @@ def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) 
     own = rows.points(rows.scores[best])
     both = np.isfinite(points - own)
     name, of = members[best].name, percent(own[both].mean())
-    between = "no interval: all rows are of one prompt" if interval is None else f"95 %: {_in_points(interval)}"
+    between = (
+        "no interval: all rows are of one prompt"
+        if interval is None
+        else f"95 %: {_in_points(interval)}"
+    )
     by = f"{100 * abs(gain):.1f} points {'more' if gain >= 0 else 'less'} ({between})"
     verdict = f"it is not certain that the jury is better than {name} alone"
     if interval is not None and interval.low > 0:
         verdict = "the jury beats its best member"
     elif interval is not None and interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    compared = f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {of}"
+    compared = (
+        f"the jury has {percent(points[both].mean())} of points, its best member, {name}, {of}"
+    )
     yield f"On {int(both.sum()):,} labelled rows {compared}: {by}; {verdict}"
 
 
@@ -298,8 +335,9 @@ def promise_words(
 ) -> tuple[tuple[str, ...], bool]:
     """Say how often a cascade's judges differ where the cheap one decides, and whether the promise is broken.
 
-    The promise is of all rows, so that the exact bounds of the rechecked ones are multiplied by the share that the
-    cheap judge decides. It is broken where the lower bound is above it, each with 95 % certainty.
+    The promise is of all rows, so that the exact bounds of the rechecked ones are multiplied by the
+    share that the cheap judge decides. It is broken where the lower bound is above it, each with 95
+    % certainty.
 
     Args:
         rows: with a score.
@@ -322,7 +360,10 @@ def promise_words(
         return (said, found), False
     promise = f"the promise of {percent(harm)}"
     if least > harm:
-        return (said, f"{promise} no longer holds: {found}; judge with the strong one, or choose again"), True
+        return (
+            said,
+            f"{promise} no longer holds: {found}; judge with the strong one, or choose again",
+        ), True
     holds = "holds" if most <= harm else "is not contradicted"
     return (said, f"{promise} {holds}: {found}"), False
 

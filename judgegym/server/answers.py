@@ -99,18 +99,23 @@ class FailureAnswers:
             return result.score
         if result.is_invalid:
             return self.invalid_completion_score
-        if self.on_failure == "score" and result.status != BUDGET_SPENT:  # which is no failure of a judge to train with
+        if (
+            self.on_failure == "score" and result.status != BUDGET_SPENT
+        ):  # which is no failure of a judge to train with
             return self.fallback_score
         raise refusal(result)
 
     def placeholder(self, others: Sequence[float | None]) -> float:
         """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
 
-        Trainers that mask a sample still count its reward in the baseline of its group: the mean does not move that.
+        Trainers that mask a sample still count its reward in the baseline of its group: the mean
+            does not move that.
         """
         if not others:
             return self.fallback_score
-        return statistics.fmean(self.invalid_completion_score if each is None else each for each in others)
+        return statistics.fmean(
+            self.invalid_completion_score if each is None else each for each in others
+        )
 
 
 def refusal(result: ResponseJudgment) -> RequestError:

@@ -6,10 +6,11 @@
     api = FastAPI(lifespan=reward_server.lifespan)
     api.mount("/rewards", reward_server)
 
-The service is opened by the server's lifespan, or by the first request where a parent forwards none; it is closed at
-the end of the lifespan, or else with the event loop. Cohorts (`group_size`), budgets and monitors need one process.
-Connections are the server's: their number, the time for a head and the end of requests in flight are uvicorn's
-settings. Everything else is as with `python -m judgegym.server`.
+The service is opened by the server's lifespan, or by the first request where a parent forwards
+none; it is closed at the end of the lifespan, or else with the event loop. Cohorts (`group_size`),
+budgets and monitors need one process. Connections are the server's: their number, the time for a
+head and the end of requests in flight are uvicorn's settings. Everything else is as with `python -m
+judgegym.server`.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class RewardServer:
         """Prepare; nothing is read or opened.
 
         Args:
-            settings: those of `python -m judgegym.server` by name, such as `config`. They come before environment
-                variables and the YAML file.
+            settings: those of `python -m judgegym.server` by name, such as `config`. They come
+                before environment variables and the YAML file.
         """
         self._arguments = [f"--{name}={_word(value)}" for name, value in settings.items()]
         self._opening: _OpenService | None = None
@@ -52,7 +53,9 @@ class RewardServer:
         Raises:
             SettingsError: one is wrong.
         """
-        return load(RewardServerSettings, self._arguments, prog="judgegym.server.asgi", reshape=with_preset)
+        return load(
+            RewardServerSettings, self._arguments, prog="judgegym.server.asgi", reshape=with_preset
+        )
 
     @asynccontextmanager
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
@@ -91,13 +94,19 @@ class RewardServer:
             SettingsError: a setting is wrong.
         """
         opening = self._opening
-        if opening is None or opening.holding.done() or opening.loop is not asyncio.get_running_loop():
+        if (
+            opening is None
+            or opening.holding.done()
+            or opening.loop is not asyncio.get_running_loop()
+        ):
             opening = self._opening = _OpenService(self)
         return await asyncio.shield(opening.ready)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        if not logging.getLogger("judgegym").hasHandlers():  # else the process has its own place for logs
+        if not logging.getLogger(
+            "judgegym"
+        ).hasHandlers():  # else the process has its own place for logs
             log_to_stderr("judgegym")
         try:
             async with self.lifespan():

@@ -1,8 +1,9 @@
 """The budgets of a server: one in all, and one for each client, by the name of its token.
 
-Guarantees: a judge is sent no request that its caller's budget, or the budget in all, has no room for; the response has
-the status `budget_spent` then and no score, and what is judged already stays. Nobody is refused because the budget of
-another client is spent. The budgets are those of one process, from its start to its end.
+Guarantees: a judge is sent no request that its caller's budget, or the budget in all, has no room
+for; the response has the status `budget_spent` then and no score, and what is judged already stays.
+Nobody is refused because the budget of another client is spent. The budgets are those of one
+process, from its start to its end.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class ServerBudgets:
         whole: that of all clients; `None` if nothing is limited.
     """
 
-    def __init__(self, whole: ClientBudget, of_clients: Mapping[str, ClientBudget], clients: Iterable[str]) -> None:
+    def __init__(
+        self, whole: ClientBudget, of_clients: Mapping[str, ClientBudget], clients: Iterable[str]
+    ) -> None:
         """Begin with nothing spent.
 
         Args:
@@ -47,7 +50,9 @@ class ServerBudgets:
         names = [*clients]
         if unknown := [name for name in of_clients if name not in (*names, OTHERS)]:
             known = ", ".join((*names, OTHERS))
-            raise SettingsError(f"--client_budgets: there is no token {unknown[0]!r}; expected one of {known}")
+            raise SettingsError(
+                f"--client_budgets: there is no token {unknown[0]!r}; expected one of {known}"
+            )
         is_any = whole != ClientBudget() or of_clients
         self.whole = Budget(whole.calls, whole.usd, ends=False) if is_any else None
         self._limits, self._of = of_clients, dict[str, Budget]()
@@ -59,7 +64,9 @@ class ServerBudgets:
             limit = self._limits.get(name, self._limits.get(OTHERS))
             if limit is not None and name not in self._of:
                 owner = name or "all clients"
-                self._of[name] = Budget(limit.calls, limit.usd, within=self.whole, owner=owner, ends=False)
+                self._of[name] = Budget(
+                    limit.calls, limit.usd, within=self.whole, owner=owner, ends=False
+                )
 
     def of(self, client: str | None) -> Budget | None:
         """The budget of a client's requests, by the name of its token; `None` if only the one in all counts."""

@@ -2,16 +2,19 @@
 
 The rules, for responses with one key (`cohort_key`):
 
-* A repeated response has the place that it had, whether its cohort is open, being judged or judged: it has the same id
-  and the same text. Without an id it has the same text, and everyone who asked for that place has left, or the cohort
-  is judged; otherwise it is another member that says the same. (An empty one without an id is always another member.)
-* A response is late if a cohort was closed short, less than `late_s` ago, and this may be one of those that it lacks:
-  it has an id that nobody in the cohort has, or none; and there are not yet as many late ones as members missing.
-* Otherwise it joins the oldest cohort that is open, and in which nobody has its id. An id that is taken by another text
-  is the next epoch's: its response is in another cohort.
+* A repeated response has the place that it had, whether its cohort is open, being judged or judged:
+  it has the same id and the same text. Without an id it has the same text, and everyone who asked
+  for that place has left, or the cohort is judged; otherwise it is another member that says the
+  same. (An empty one without an id is always another member.)
+* A response is late if a cohort was closed short, less than `late_s` ago, and this may be one of
+  those that it lacks: it has an id that nobody in the cohort has, or none; and there are not yet as
+  many late ones as members missing.
+* Otherwise it joins the oldest cohort that is open, and in which nobody has its id. An id that is
+  taken by another text is the next epoch's: its response is in another cohort.
 * Otherwise a new cohort is opened for it.
 
-Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most `most_kept` places together. One in
+Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most `most_kept` places
+together. One in
 which nobody has a score is not kept: those who ask again make a new one.
 """
 
@@ -91,7 +94,8 @@ class Cohort:
         closed_at: when it was closed; `None` while it is open.
         judged_at: when its results were known; `None` before.
         mount: the judge's name.
-        task: what all members have in common; `None` when they are judged, as the two below, so that no texts are kept.
+        task: what all members have in common; `None` when they are judged, as the two below, so
+            that no texts are kept.
         scores: the judgment in progress.
         responses: those that are judged.
         results: of the members that are judged; done when the cohort is.
@@ -145,11 +149,17 @@ class Cohort:
             return next(places, None)
         if sign.is_empty:
             return None
-        return next((place for place in places if self.judged_at is not None or place.waiting == 0), None)
+        return next(
+            (place for place in places if self.judged_at is not None or place.waiting == 0), None
+        )
 
     def lacks(self, sign: Sign, since: float) -> bool:
         """Whether it was closed short, after `since`, and the response may be one of those that it lacks."""
-        if self.closed_at is None or self.closed_at < since or len(self.places) + len(self.late) >= self.size:
+        if (
+            self.closed_at is None
+            or self.closed_at < since
+            or len(self.places) + len(self.late) >= self.size
+        ):
             return False
         return not self.has(sign.member)
 
@@ -172,7 +182,8 @@ class _OfKey:
 class Register:
     """All cohorts of a judge: those that are open, being judged, and judged not long ago.
 
-    A response is looked up by its sign, and looks at no cohorts of its key but those that are open or short.
+    A response is looked up by its sign, and looks at no cohorts of its key but those that are open
+    or short.
     """
 
     def __init__(self, *, late_s: float, kept_s: float, most_kept: int) -> None:
@@ -237,7 +248,9 @@ class Register:
 
     def expire(self, now: float) -> None:
         """Forget the cohorts whose time is over, and the oldest of too many."""
-        while self._judged and (self._kept > self._most_kept or self._is_over(self._judged[0], now)):
+        while self._judged and (
+            self._kept > self._most_kept or self._is_over(self._judged[0], now)
+        ):
             oldest = self._judged.popleft()
             self._kept -= len(oldest.places)
             self.forget(oldest)

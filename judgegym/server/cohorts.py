@@ -1,14 +1,18 @@
 """The cohorts of this process: responses to one prompt that come one by one, judged together.
 
-Guarantees: no caller waits longer than its deadline; a cohort is judged when all its members are there, or when the
-time to wait is over, with those that came; the judge then has the rest of the deadline, `deadline - group_wait`, before
-the first caller must be answered. Who leaves keeps its place, and a judgment outlives its callers: a response that is
-sent again finds its result, by the rules of `cohort_register.py`. A judge that compares responses as they come begins
-with the second one. What is kept is bounded: no cohort is opened beyond the limit of pending judgments, in which each
-place counts, and judged ones are kept by number and time, without the texts. A cohort that is open takes its members
+Guarantees: no caller waits longer than its deadline; a cohort is judged when all its members are
+there, or when the time to wait is over, with those that came; the judge then has the rest of the
+deadline, `deadline - group_wait`, before
+the first caller must be answered. Who leaves keeps its place, and a judgment outlives its callers:
+a response that is sent again finds its result, by the rules of `cohort_register.py`. A judge that
+compares responses as they come begins
+with the second one. What is kept is bounded: no cohort is opened beyond the limit of pending
+judgments, in which each place counts, and judged ones are kept by number and time, without the
+texts. A cohort that is open takes its members
 also at the limit: refusing them would keep those that are there waiting, and the limit reached.
 
-A cohort lives in one process, which all its members must reach: `RewardServerSettings.check_processes` refuses several.
+A cohort lives in one process, which all its members must reach:
+    `RewardServerSettings.check_processes` refuses several.
 
 """
 
@@ -113,8 +117,9 @@ class Cohorts:
     async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
         """The result of the response of a task among those of its cohort, before the caller's deadline.
 
-        A caller that is cancelled leaves its response in the cohort: it may ask again. A response that cannot be judged
-        (an empty one) takes a place, so that nobody waits for it, and has its result at once.
+        A caller that is cancelled leaves its response in the cohort: it may ask again. A response
+        that cannot be judged (an empty one) takes a place, so that nobody waits for it, and has its
+        result at once.
 
         Args:
             mount: the judge's name.
@@ -122,14 +127,19 @@ class Cohorts:
             spent_s: seconds of the deadline that have passed.
 
         Raises:
-            OverloadError: too many judgments are pending; no cohort that is open has a place for the response.
+            OverloadError: too many judgments are pending; no cohort that is open has a place for
+                the response.
         """
         known = result_without_judge(answered(task, self._gatherers[mount].scorer.settings))
         if known is not None:
             self._record.known(mount, task.prompt, task.response, known)
             with contextlib.suppress(OverloadError):
                 place = self._place(mount, task, spent_s, is_empty=True)
-                if task.fault is not None and task.awaits_others and not isinstance(place, ResponseJudgment):
+                if (
+                    task.fault is not None
+                    and task.awaits_others
+                    and not isinstance(place, ResponseJudgment)
+                ):
                     return await self._fault(known, *place, max(0.0, self._deadline_s - spent_s))
             return known
         place = self._place(mount, task, spent_s, is_empty=False)
@@ -182,7 +192,8 @@ class Cohorts:
     def _late(self, missed: Cohort, task: JudgeTask, sign: Sign) -> ResponseJudgment:
         result = failure(
             f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
-            f"{self._waited(missed)} s after the first one came (--group_wait, or less for one with less time)"
+            f"{self._waited(missed)} s after the first one came (--group_wait, or less for one "
+            "with less time)"
         )
         if missed.results.done() and not missed.results.cancelled():
             judged = missed.results.result()
@@ -197,9 +208,13 @@ class Cohorts:
 
     def _opened(self, mount: str, task: JudgeTask, key: str, now: float) -> Cohort:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
-        cohort = Cohort(key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s)
+        cohort = Cohort(
+            key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s
+        )
         cohort.task, cohort.results = task, loop.create_future()
-        cohort.scores = gatherer.scorer.begin(answered(task, gatherer.scorer.settings), gatherer.size)
+        cohort.scores = gatherer.scorer.begin(
+            answered(task, gatherer.scorer.settings), gatherer.size
+        )
         cohort.timer = loop.call_at(cohort.closes_at, self._close, cohort)
         self._registers[mount].add(cohort)
         self._open.add(cohort)
@@ -260,16 +275,25 @@ class Cohorts:
             if results and mount not in self._warned:
                 self._warned.add(mount)
                 fields = {"judge": mount, "reason": too_few.explanation}
-                logger.warning("a cohort cannot be judged; further ones are not logged", extra={"fields": fields})
+                logger.warning(
+                    "a cohort cannot be judged; further ones are not logged",
+                    extra={"fields": fields},
+                )
             for response, result in zip(responses, results, strict=True):
                 self._record.known(mount, task.prompt, response, result)
         else:
             closed_at = loop.time()
             try:
-                results = await trace_judgment(tracing.active, self._gatherers[mount].kind, mount, scores.close())
-            except UserError as error:  # an outage, which the judge's client has logged, or a setting
+                results = await trace_judgment(
+                    tracing.active, self._gatherers[mount].kind, mount, scores.close()
+                )
+            except (
+                UserError
+            ) as error:  # an outage, which the judge's client has logged, or a setting
                 results = failed_by(error, len(responses))
-            except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
+            except (
+                Exception
+            ) as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(responses))
             seconds, is_late = loop.time() - closed_at, cohort.was_overdue
@@ -298,10 +322,15 @@ class Cohorts:
     def _too_few(self, cohort: Cohort) -> str:
         """Why there is nothing to judge."""
         came = len(cohort.places)
-        until = "before the server stopped" if self._is_stopping else f"within {self._waited(cohort)} s"
+        until = (
+            "before the server stopped" if self._is_stopping else f"within {self._waited(cohort)} s"
+        )
         empty = came - len(cohort.responses)
         without = f", {empty} of them with nothing to judge" if empty else ""
-        return f"{came} of {cohort.size} members came {until}{without}: there is nothing to compare with"
+        return (
+            f"{came} of {cohort.size} members came {until}{without}: there is nothing to compare "
+            "with"
+        )
 
     def _waited(self, cohort: Cohort) -> str:
         """Seconds for which a cohort that was closed short was to be open."""
@@ -317,7 +346,9 @@ class Cohorts:
             return known
         return with_others([*cohort.results.result(), known], empty=cohort.empty)[-1]
 
-    async def _result(self, cohort: Cohort, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
+    async def _result(
+        self, cohort: Cohort, place: MemberSlot, timeout_s: float
+    ) -> ResponseJudgment:
         """The result at a place; a failure if it is not there in time."""
         mount, results = cohort.mount, cohort.results
         place.waiting += 1

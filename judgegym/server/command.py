@@ -2,12 +2,14 @@
 
 It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
-SIGHUP: read the settings again, and serve their tokens and judges without dropping a request; where the server had a
-terminal that is gone, it stops it. Guarantees: settings that are wrong change nothing, and the log has one line that
-says why; a request in flight is answered by the judges, and for the token, that it came with; what only a restart can
-change keeps its value and is named in the log.
+SIGHUP: read the settings again, and serve their tokens and judges without dropping a request; where
+the server had a
+terminal that is gone, it stops it. Guarantees: settings that are wrong change nothing, and the log
+has one line that says why; a request in flight is answered by the judges, and for the token, that
+it came with; what only a restart can change keeps its value and is named in the log.
 
-Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
+Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in
+    the settings.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ from judgegym.server import workers
 from judgegym.server.http import listening
 from judgegym.server.operation import log_to_stderr
 from judgegym.server.service import Service, opened
-from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed, gathering, with_preset
+from judgegym.server.settings import (
+    JudgeMount,
+    RewardServerSettings,
+    bracketed,
+    gathering,
+    with_preset,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +87,14 @@ def _run(arguments: list[str], prog: str) -> int:
     if detail is not None:
         about = "Serve judges over HTTP to trainers."
         sys.stdout.write(
-            help_page(RewardServerSettings, usage=prog, about=about, groups=_GROUPS, detail=detail, words=arguments)
+            help_page(
+                RewardServerSettings,
+                usage=prog,
+                about=about,
+                groups=_GROUPS,
+                detail=detail,
+                words=arguments,
+            )
         )
         return 0
     read = partial(load, RewardServerSettings, arguments, prog=prog, reshape=with_preset)
@@ -163,17 +178,25 @@ _IGNORED = frozenset({"config", "show_config"})
 """The names of files and what is only printed do not matter to a reload."""
 
 
-def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[RewardServerSettings, list[str]]:
+def reloaded(
+    old: RewardServerSettings, new: RewardServerSettings
+) -> tuple[RewardServerSettings, list[str]]:
     """The settings after a reload, and the names of those that would need a restart to change.
 
     Raises:
-        SettingsError: judges differ that gather single responses or are watched, which keep what they know of groups;
-            or the server would be open without tokens.
+        SettingsError: judges differ that gather single responses or are watched, which keep what
+            they know of groups; or the server would be open without tokens.
     """
-    of_judges = with_all_choices(JudgeMount).model_fields  # those of kinds that were loaded meanwhile, too
-    beside_judges = type(new).model_fields.keys() - of_judges.keys() - {"tokens", "mounts"} - _IGNORED
+    of_judges = with_all_choices(
+        JudgeMount
+    ).model_fields  # those of kinds that were loaded meanwhile, too
+    beside_judges = (
+        type(new).model_fields.keys() - of_judges.keys() - {"tokens", "mounts"} - _IGNORED
+    )
     kept = [
-        name for name in type(new).model_fields if name in beside_judges and getattr(old, name) != getattr(new, name)
+        name
+        for name in type(new).model_fields
+        if name in beside_judges and getattr(old, name) != getattr(new, name)
     ]
     found = new.model_copy(update={name: getattr(old, name) for name in kept})
     found.check_access()
@@ -181,8 +204,14 @@ def reloaded(old: RewardServerSettings, new: RewardServerSettings) -> tuple[Rewa
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     gathers = [name for name in changed if name in (*gathering(before), *gathering(after))]
     if gathers or (changed and old.is_watched):
-        why = "it gathers groups (--group_size)" if gathers else "judges are watched (--run_dir, --gold_judge)"
-        raise SettingsError(f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {why}")
+        why = (
+            "it gathers groups (--group_size)"
+            if gathers
+            else "judges are watched (--run_dir, --gold_judge)"
+        )
+        raise SettingsError(
+            f"the judge {(gathers or changed)[0]!r} can be changed by a restart only: {why}"
+        )
     return found, kept
 
 
@@ -210,7 +239,9 @@ class Reloader:
                 logger.error(refusal(error))
                 return
             names = [name or settings.judge for name in self._service.core.judges.table.judges]
-            logger.warning("reloaded", extra={"fields": {"judges": names, "tokens": [*settings.tokens]}})
+            logger.warning(
+                "reloaded", extra={"fields": {"judges": names, "tokens": [*settings.tokens]}}
+            )
             if kept:
                 flags = ", ".join(f"--{name}" for name in kept)
                 logger.warning("the new values of %s need a restart: the old ones stay", flags)
@@ -220,4 +251,6 @@ class Reloader:
 
 def refusal(error: Exception) -> str:
     """The line of the log for settings that are wrong."""
-    return "the new settings are refused, and the old ones stay: " + "; ".join(str(error).splitlines())
+    return "the new settings are refused, and the old ones stay: " + "; ".join(
+        str(error).splitlines()
+    )

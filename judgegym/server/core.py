@@ -1,9 +1,10 @@
 """The scoring core, used by all protocols and by the functions that judge in process.
 
-Guarantees: a result within the deadline, which is a failure if the judge has had as long and has not answered;
-`NotYetError` for a judgment that had to wait for its place at the judge, whose judge is away, or whose caller has less
-time. Equal responses of a request and of requests in flight are judged once, and their calls count once; a judgment
-that outlives its request goes on, and a repeated request finds it (`pending.py`); a limit on pending judgments; an
+Guarantees: a result within the deadline, which is a failure if the judge has had as long and has
+not answered; `NotYetError` for a judgment that had to wait for its place at the judge, whose judge
+is away, or whose caller has less time. Equal responses of a request and of requests in flight are
+judged once, and their calls count once; a judgment that outlives its request goes on, and a
+repeated request finds it (`pending.py`); a limit on pending judgments; an
 empty response costs no call: it is an invalid completion, and the others are judged without it.
 """
 
@@ -92,7 +93,8 @@ class Core:
 
         Args:
             mounts: the judges by name.
-            deadline_s: seconds for a judgment, and for a request that does not bring its own deadline.
+            deadline_s: seconds for a judgment, and for a request that does not bring its own
+                deadline.
             max_pending: most judgments in flight or waiting.
             telemetry: counts responses and cohorts; by default they are not counted.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
@@ -127,7 +129,10 @@ class Core:
                 if plan is not None and isinstance(judge.scorer, ComparingJudge):
                     gatherers[name] = Gatherer(judge.scorer, *plan, kind=judge.settings.judge)
             self.cohorts = Cohorts(
-                gatherers, deadline_s=self._deadline_s, record=self.record, is_full=lambda: self.full
+                gatherers,
+                deadline_s=self._deadline_s,
+                record=self.record,
+                is_full=lambda: self.full,
             )
             self._stack.push_async_callback(self.cohorts.aclose)
             if self._monitors is not None:
@@ -147,7 +152,10 @@ class Core:
         await self.judges.mount(mounts, self._session, self._pending.tasks_of)
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Cancel the judgments in flight, and close."""
         await self._pending.aclose()
@@ -183,13 +191,15 @@ class Core:
             mount: the judge's name.
             tasks: what to score.
             spent_s: seconds since the request came.
-            within_s: seconds, from then, after which the caller would give up; the deadline by default.
-            is_patient: the caller takes a failure for its answer, and does not ask again: wait for a judge that is
-                away, unless it has been away for longer than the deadline.
+            within_s: seconds, from then, after which the caller would give up; the deadline by
+                default.
+            is_patient: the caller takes a failure for its answer, and does not ask again: wait for
+                a judge that is away, unless it has been away for longer than the deadline.
             table: has the judge; by default that of now.
 
         Returns:
-            For each task, a result for each response; a failure for those without one within the deadline.
+            For each task, a result for each response; a failure for those without one within the
+            deadline.
 
         Raises:
             TaskError: a task lacks something that its judge needs; no judge was called.
@@ -201,7 +211,10 @@ class Core:
         for name in [name for name in judge.unseen if any(getattr(task, name) for task in tasks)]:
             judge.unseen.discard(name)
             logger.warning(
-                "%srequests have %s, which the judge %s is not shown", named(mount), name, judge.settings.judge
+                "%srequests have %s, which the judge %s is not shown",
+                named(mount),
+                name,
+                judge.settings.judge,
             )
         until = arrived + self._deadline_s + _ON_ITS_WAY_S
         if within_s is not None:
@@ -210,13 +223,20 @@ class Core:
         gathers = judge.settings.group_size is not None
         joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
         if any(is_member and task.all_images for task, is_member in zip(tasks, joins, strict=True)):
-            raise TaskError("images: responses that come one by one are compared without them; send them together")
+            raise TaskError(
+                "images: responses that come one by one are compared without them; send them "
+                "together"
+            )
         members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
             self._check_away(wait)
         except NotYetError:
             known = await self._take_places(mount, members, spent_s)
-            if known is None or len(known) < len(tasks) or any(result.cause in _UNREACHED for result in known):
+            if (
+                known is None
+                or len(known) < len(tasks)
+                or any(result.cause in _UNREACHED for result in known)
+            ):
                 raise  # also where the judge is given up, so that its cohort has failed at once: it may come back
             return [[result] for result in known]
         whole = [task for task, is_member in zip(tasks, joins, strict=True) if not is_member]
@@ -231,9 +251,13 @@ class Core:
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
         asked = [[self._pending.ask((judge, case, owner)) for case in part.cases] for part in parts]
-        joined = iter(await all_results(self.cohorts.join(mount, task, spent_s) for task in members))
+        joined = iter(
+            await all_results(self.cohorts.join(mount, task, spent_s) for task in members)
+        )
         await self._wait(wait, [pending for cases in asked for pending in cases])
-        judged = iter([self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)])
+        judged = iter(
+            [self._results(judge, *each) for each in zip(whole, parts, asked, strict=True)]
+        )
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         for task, of_task in zip(tasks, results, strict=True):
             if count := count_rewritten(task, scorer.settings):
@@ -266,8 +290,12 @@ class Core:
                     break
                 settled: asyncio.Future[Any] = waiting[0].task
                 if len(waiting) > 1:
-                    settled = asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
-                await asyncio.wait({settled, hurry}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                    settled = asyncio.gather(
+                        *(pending.task for pending in waiting), return_exceptions=True
+                    )
+                await asyncio.wait(
+                    {settled, hurry}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
         finally:
             hurried.discard(hurry)
 
@@ -285,8 +313,12 @@ class Core:
             if wait.is_patient:
                 return 0.0
             if len(ends) < len(waiting):
-                raise NotYetError("queued", "no place at the judge in time; ask again", _RETRY_AFTER_S)
-            raise NotYetError("unfinished", "not judged within the time of the request; ask again", _RETRY_AFTER_S)
+                raise NotYetError(
+                    "queued", "no place at the judge in time; ask again", _RETRY_AFTER_S
+                )
+            raise NotYetError(
+                "unfinished", "not judged within the time of the request; ask again", _RETRY_AFTER_S
+            )
         soonest = now + self._deadline_s  # of one that gets its place now
         return min(wait.until, soonest, *(end for end in ends if end > now)) - now
 
@@ -297,7 +329,9 @@ class Core:
             NotYetError: it is away.
         """
         client = wait.judge.health.client
-        if client.waiting is not None and not (wait.is_patient and client.away_for_s < self._deadline_s):
+        if client.waiting is not None and not (
+            wait.is_patient and client.away_for_s < self._deadline_s
+        ):
             raise NotYetError("judge_away", client.waiting, _RETRY_WHEN_AWAY_S)
 
     async def _take_places(
@@ -305,8 +339,9 @@ class Core:
     ) -> list[ResponseJudgment] | None:
         """Let single responses join their cohorts; return their results if all are known, and wait for none.
 
-        A response that comes while the judge is away belongs to its group like those that came before: without its
-        place the cohort would be closed short, and scored as if the group were smaller.
+        A response that comes while the judge is away belongs to its group like those that came
+        before: without its place the cohort would be closed short, and scored as if the group were
+        smaller.
         """
         if not tasks:
             return []
@@ -319,11 +354,16 @@ class Core:
         return results if len(results) == len(tasks) else None
 
     def _results(
-        self, judge: MountedJudge, task: JudgeTask, parts: TaskParts, asked: Sequence[PendingJudgment]
+        self,
+        judge: MountedJudge,
+        task: JudgeTask,
+        parts: TaskParts,
+        asked: Sequence[PendingJudgment],
     ) -> list[ResponseJudgment]:
         """The results of a task's responses; counts those that no judgment of their own has counted."""
         results, mount = list[ResponseJudgment](), judge.name
-        # Decided when a result is handed out: the first request that gets it has its calls, later ones share them.
+        # Decided when a result is handed out: the first request that gets it has its calls, later
+        # ones share them.
         has_calls = [not (each.is_taken if each.task.done() else each.is_late) for each in asked]
         places = set[tuple[int, int]]()
         for response, known in zip(task.responses, parts.results, strict=True):
@@ -337,7 +377,9 @@ class Core:
             if has_result:
                 result = pending.task.result()[place]
             else:
-                result = self.record.overdue(mount, judge.health, is_counted=pending.is_late or not is_first)
+                result = self.record.overdue(
+                    mount, judge.health, is_counted=pending.is_late or not is_first
+                )
             if not is_first:
                 shared = self.record.shared(mount, result)
                 result = shared if has_result else result
@@ -348,9 +390,13 @@ class Core:
             pending.is_late |= not pending.task.done()
         return results
 
-    async def _judge(self, judge: MountedJudge, task: JudgeTask, owner: Budget | None) -> list[ResponseJudgment]:
+    async def _judge(
+        self, judge: MountedJudge, task: JudgeTask, owner: Budget | None
+    ) -> list[ResponseJudgment]:
         started, mount = time.monotonic(), judge.name
-        results = await trace_judgment(tracing.active, judge.settings.judge, mount, self._scored(judge, task))
+        results = await trace_judgment(
+            tracing.active, judge.settings.judge, mount, self._scored(judge, task)
+        )
         seconds = time.monotonic() - started
         self.record.judged(
             *(mount, task.prompt, task.responses, results, seconds, judge.health),
@@ -363,6 +409,8 @@ class Core:
             return await judge.scorer.score(task)
         except UserError as error:  # an outage, which the judge's client has logged, or a setting
             return failed_by(error, len(task.responses))
-        except Exception as error:  # boundary of a request: any error of a judge fails this request alone
+        except (
+            Exception
+        ) as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
             return failed_by(error, len(task.responses))

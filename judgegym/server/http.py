@@ -1,7 +1,8 @@
 """The server's address: uvicorn's HTTP protocol with limits for connections, and the end of the requests in flight.
 
-uvicorn reads a request's head for as long as the client likes, and takes any number of connections. Therefore its
-protocol is extended by a time limit for the first head, a limit for the size of a head, and a limit for connections.
+uvicorn reads a request's head for as long as the client likes, and takes any number of connections.
+Therefore its protocol is extended by a time limit for the first head, a limit for the size of a
+head, and a limit for connections.
 """
 
 from __future__ import annotations
@@ -94,14 +95,23 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, code: int, kind: str, message: str) -> None:
         response = failed_response(RequestError(code, kind, message), uuid.uuid4().hex)
-        headers = {**response.headers, "Content-Length": f"{len(response.body)}", "Connection": "close"}
-        lines = [f"HTTP/1.1 {code} {HTTPStatus(code).phrase}", *(f"{name}: {headers[name]}" for name in headers)]
+        headers = {
+            **response.headers,
+            "Content-Length": f"{len(response.body)}",
+            "Connection": "close",
+        }
+        lines = [
+            f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
+            *(f"{name}: {headers[name]}" for name in headers),
+        ]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + response.body)
         self.transport.close()
 
 
 @asynccontextmanager
-async def listening(service: Service, *, reuse_port: bool = False) -> AsyncIterator[tuple[str, int]]:
+async def listening(
+    service: Service, *, reuse_port: bool = False
+) -> AsyncIterator[tuple[str, int]]:
     """Serve on the address of the settings while the context lasts; at its end, answer the requests in flight.
 
     Yields:

@@ -1,10 +1,12 @@
 """The judges of a server with their clients, and how others take their places while requests are in flight.
 
-Guarantees: a request is answered by the judges that were mounted when it came; a judge that is mounted no longer is
-closed when no such request, and no judgment of its own, is left; nothing changes if one of the new ones cannot be
-opened. Judges whose settings are the same stay open, with their limits and what they know of their endpoints.
+Guarantees: a request is answered by the judges that were mounted when it came; a judge that is
+mounted no longer is closed when no such request, and no judgment of its own, is left; nothing
+changes if one of the new ones cannot be opened. Judges whose settings are the same stay open, with
+their limits and what they know of their endpoints.
 
-The span of a judgment is a child of the first request that asks for it, and may end after it; its calls are its
+The span of a judgment is a child of the first request that asks for it, and may end after it; its
+calls are its
 children. Source: OpenTelemetry, semantic conventions for evaluations of generative AI.
 """
 
@@ -128,7 +130,11 @@ class MountedJudges:
             for name, mount in mounts.items():
                 known = old.judges.get(name)
                 is_same = known is not None and known.settings == mount
-                found[name] = known if known is not None and is_same else await self._opened(name, mount, session)
+                found[name] = (
+                    known
+                    if known is not None and is_same
+                    else await self._opened(name, mount, session)
+                )
         except BaseException:  # re-raised; nothing has changed
             for judge in found.values():
                 if judge not in old.judges.values():
@@ -140,10 +146,14 @@ class MountedJudges:
         gone = [judge for judge in old.judges.values() if judge not in found.values()]
         self._retiring = asyncio.create_task(self._retire(old, gone, judging, self._retiring))
 
-    async def _opened(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> MountedJudge:
+    async def _opened(
+        self, name: str, mount: JudgeMount, session: aiohttp.ClientSession
+    ) -> MountedJudge:
         async with AsyncExitStack() as stack:  # closes what is open if the judge cannot be
             try:
-                client = await open_client(stack, mount, identity=self._identity, session=session, budget=self._budget)
+                client = await open_client(
+                    stack, mount, identity=self._identity, session=session, budget=self._budget
+                )
                 client.meter.queued = partial(self._telemetry.queued, name)
                 client.meter.attempt_failed = partial(self._telemetry.attempt_failed, name)
                 scorer = open_judge(mount, client)
@@ -205,7 +215,9 @@ async def trace_judgment(
     """
     if tracing is None:
         return await judging
-    with tracing.span(f"judgment {judge}", {"gen_ai.evaluation.name": judge, "judgegym.judge": mount}) as span:
+    with tracing.span(
+        f"judgment {judge}", {"gen_ai.evaluation.name": judge, "judgegym.judge": mount}
+    ) as span:
         results = await judging
         span.attributes |= _of_results(results, has_texts=tracing.has_texts)
         span.error = next((result.status for result in results if result.is_failed), None)
@@ -217,7 +229,9 @@ def _of_results(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attr
     first = results[0]
     found: Attributes = {}
     if len(results) > 1:
-        found["judgegym.scores"] = tuple(result.score for result in results if result.score is not None)
+        found["judgegym.scores"] = tuple(
+            result.score for result in results if result.score is not None
+        )
     elif first.score is not None:
         found["gen_ai.evaluation.score.value"] = first.score
         if first.label is not None:

@@ -1,8 +1,9 @@
 """The monitors of the judges of a reward server or of a plugin, with a gold judge beside each, for every trainer.
 
-A group are the responses to one prompt: those of one request, or single ones that come one after the other. Guarantees:
-no response waits for it, and none of its errors reaches a caller; memory is bounded, however many prompts there are.
-A response is watched once it is answered, so that a request that is sent again counts once.
+A group are the responses to one prompt: those of one request, or single ones that come one after
+the other. Guarantees: no response waits for it, and none of its errors reaches a caller; memory is
+bounded, however many prompts there are. A response is watched once it is answered, so that a
+request that is sent again counts once.
 """
 
 from __future__ import annotations
@@ -59,11 +60,14 @@ class _OpenGroup:
 class ServerMonitors:
     """Watches the judges of a process; opened and closed by its core."""
 
-    def __init__(self, settings: WatchSettings, mounts: Mapping[str, JudgeMount], telemetry: Telemetry) -> None:
+    def __init__(
+        self, settings: WatchSettings, mounts: Mapping[str, JudgeMount], telemetry: Telemetry
+    ) -> None:
         """Prepare.
 
         Args:
-            settings: how they are watched, and where the files go; without a folder there are log and metrics.
+            settings: how they are watched, and where the files go; without a folder there are log
+                and metrics.
             mounts: the judges by name; the empty name is one of them.
             telemetry: has the latest numbers.
         """
@@ -98,9 +102,15 @@ class ServerMonitors:
         )
         for name, mount in self._mounts.items():
             cascade, judges = mount.of_kind(CascadeSettings), len(self._mounts)
-            target = MonitorTarget(first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade)
+            target = MonitorTarget(
+                first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade
+            )
             self._monitors[name] = open_monitor(
-                settings, target, place, write=self._write, on_alarm=partial(self._telemetry.alarmed, name)
+                settings,
+                target,
+                place,
+                write=self._write,
+                on_alarm=partial(self._telemetry.alarmed, name),
             )
         if folder is not None:
             kept = {name: monitor.kept for name, monitor in self._monitors.items()}
@@ -113,7 +123,9 @@ class ServerMonitors:
         """Watch the results of a task that is answered."""
         try:
             self._judged(mount, task, results)
-        except Exception:  # boundary of the monitors: a caller has its answer, whatever happens here
+        except (
+            Exception
+        ):  # boundary of the monitors: a caller has its answer, whatever happens here
             logger.exception("the monitors leave out a response")
 
     def _judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
@@ -147,7 +159,9 @@ class ServerMonitors:
         """Close groups to which no response comes any more; never ends."""
         while True:
             await asyncio.sleep(_POLL_S)
-            while self._open and next(iter(self._open.values())).latest <= time.monotonic() - _QUIET_S:
+            while (
+                self._open and next(iter(self._open.values())).latest <= time.monotonic() - _QUIET_S
+            ):
                 self._close_oldest()
 
     def _close_oldest(self) -> None:

@@ -31,7 +31,9 @@ def _object(**properties: JSON) -> JSON:
 
 
 _USAGE: dict[str, JSON] = {
-    **dict.fromkeys(("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "judge_calls"), _NUMBER),
+    **dict.fromkeys(
+        ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "judge_calls"), _NUMBER
+    ),
     "cost_usd": {"type": ["number", "null"], "description": "null if no price is set"},
 }
 _SHARED = "the judgment is that of an equal response, which has its usage"
@@ -39,9 +41,13 @@ _SCHEMAS: Mapping[str, JSON] = {
     "Result": _object(
         score={
             "type": ["number", "null"],
-            "description": "from 0 to 1, but for a reward model whose reward_scale is another; null for a failed judge",
+            "description": "from 0 to 1, but for a reward model whose reward_scale is another; null for a "
+            "failed judge",
         },
-        status={"type": "string", "enum": ["ok", "judge_failed", "unparsable", "invalid_completion"]},
+        status={
+            "type": "string",
+            "enum": ["ok", "judge_failed", "unparsable", "invalid_completion"],
+        },
         label={"type": ["string", "null"]},
         explanation=_TEXT,
         components=_NAMED_NUMBERS,
@@ -54,17 +60,23 @@ _SCHEMAS: Mapping[str, JSON] = {
     "Score": {"anyOf": [_ref("Result"), _ref("Results")]},
     "Error": _object(error=_object(type=_TEXT, message=_TEXT, request_id=_TEXT)),
     "Rewards": _object(
-        rewards=_NUMBERS, scores=_NUMBERS, extra_logs={"type": "object", "additionalProperties": _NUMBERS}
+        rewards=_NUMBERS,
+        scores=_NUMBERS,
+        extra_logs={"type": "object", "additionalProperties": _NUMBERS},
     ),
     "Reward": _NUMBER,
     "Compared": _object(
-        rewards=_NUMBERS, comparison_results={"type": "array", "items": _ANY_OBJECT}, metrics=_NAMED_NUMBERS
+        rewards=_NUMBERS,
+        comparison_results={"type": "array", "items": _ANY_OBJECT},
+        metrics=_NAMED_NUMBERS,
     ),
     "Verified": _object(reward=_NUMBER),
 }
 
 
-def document(mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestBody]], *, secured: bool) -> JSON:
+def document(
+    mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestBody]], *, secured: bool
+) -> JSON:
     """The OpenAPI 3.1 document.
 
     Args:
@@ -74,11 +86,17 @@ def document(mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestB
     """
     schemas: dict[str, JSON] = dict(_SCHEMAS)
     bodies = {protocol.path: _schema(protocol, schemas) for protocol in protocols}
-    aggregate = _operation("nemo_gym: means over verified rollouts", _ANY_OBJECT, body=_schema(AggregateBody, schemas))
+    aggregate = _operation(
+        "nemo_gym: means over verified rollouts", _ANY_OBJECT, body=_schema(AggregateBody, schemas)
+    )
     mode: JSON = {"type": "string", "enum": ["stateless", "unsupported"]}
     paths: dict[str, JSON] = {
         "/healthz": {"get": _operation("The process is up", _ANY_OBJECT, open_to_all=True)},
-        "/readyz": {"get": _operation("New requests are taken", _ANY_OBJECT, codes=("503",), open_to_all=True)},
+        "/readyz": {
+            "get": _operation(
+                "New requests are taken", _ANY_OBJECT, codes=("503",), open_to_all=True
+            )
+        },
         "/metrics": {"get": _operation("Prometheus' text format", _TEXT, media="text/plain")},
         "/v1/recent": {"get": _operation("The last hundred judgments", _ANY_OBJECT)},
     }
@@ -88,10 +106,17 @@ def document(mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestB
             summary = f"{protocol.protocol}: scores of the {who}"
             operation = _operation(summary, _ref(protocol.answer), body=bodies[protocol.path])
             paths[prefix + protocol.path] = {"post": operation}
-        for route, summary in (("seed_session", "nemo_gym: begin a session"), ("close_session", "nemo_gym: end it")):
-            paths[f"{prefix}/{route}"] = {"post": _operation(summary, _ANY_OBJECT, body=_ANY_OBJECT)}
+        for route, summary in (
+            ("seed_session", "nemo_gym: begin a session"),
+            ("close_session", "nemo_gym: end it"),
+        ):
+            paths[f"{prefix}/{route}"] = {
+                "post": _operation(summary, _ANY_OBJECT, body=_ANY_OBJECT)
+            }
         paths[f"{prefix}/aggregate_metrics"] = {"post": aggregate}
-        paths[f"{prefix}/reverify_mode"] = {"get": _operation("nemo_gym: how rows are verified again", mode)}
+        paths[f"{prefix}/reverify_mode"] = {
+            "get": _operation("nemo_gym: how rows are verified again", mode)
+        }
     components: dict[str, JSON] = {"schemas": schemas}
     described: dict[str, JSON] = {
         "openapi": "3.1.0",
@@ -102,7 +127,11 @@ def document(mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestB
     if secured:
         components["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
-            "url": {"type": "http", "scheme": "basic", "description": "the token as user or as password"},
+            "url": {
+                "type": "http",
+                "scheme": "basic",
+                "description": "the token as user or as password",
+            },
         }
         described["security"] = [{"token": []}, {"url": []}]
     return described
@@ -131,7 +160,10 @@ def _operation(
         },
     }
     if body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": body}},
+        }
     if open_to_all:
         operation["security"] = []
     return operation

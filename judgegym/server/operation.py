@@ -1,11 +1,14 @@
 """Whether a judge answers at all: what `/readyz` says, and what the log says once when it changes.
 
-A judge is down while its client waits for it (which the client logs itself), and after several judgments in a row whose
-calls failed or were late. It is up again after an answer: to a judgment, or to a request for a completion of one token,
-which is sent when it is there again, and when nobody asks it any more. That its port or its list of models answers says
+A judge is down while its client waits for it (which the client logs itself), and after several
+judgments in a row whose
+calls failed or were late. It is up again after an answer: to a judgment, or to a request for a
+completion of one token, which is sent when it is there again, and when nobody asks it any more.
+That its port or its list of models answers says
 nothing: they do so before the model is loaded, and where every completion fails.
 
-What is told of results and cohorts: to the metrics, to the judge's health, and on the page of the last judgments.
+What is told of results and cohorts: to the metrics, to the judge's health, and on the page of the
+    last judgments.
 
 Prometheus metrics, and log records as lines of JSON.
 """
@@ -52,7 +55,9 @@ class JudgeHealth:
         client: calls the judge, and waits for one that is away.
     """
 
-    def __init__(self, client: ChatClient, name: str, telemetry: Telemetry, *, asks_endpoint: bool = True) -> None:
+    def __init__(
+        self, client: ChatClient, name: str, telemetry: Telemetry, *, asks_endpoint: bool = True
+    ) -> None:
         """Watch the judge of this name behind a client; one that asks no endpoint is never probed."""
         self.client = client
         self._name, self._telemetry, self._asks_endpoint = name, telemetry, asks_endpoint
@@ -75,7 +80,11 @@ class JudgeHealth:
 
     def late(self) -> None:
         """Take into account that a request had to be answered before its judgment."""
-        self.note(failure(": ".join(filter(None, ("no answer within the server's deadline", self.last_error)))))
+        self.note(
+            failure(
+                ": ".join(filter(None, ("no answer within the server's deadline", self.last_error)))
+            )
+        )
 
     def lost(self) -> None:
         """Take into account that the judge has gone away: until it answers again it may be there and answer nothing."""
@@ -95,8 +104,13 @@ class JudgeHealth:
         if self.client.waiting is not None:
             return None
         if self._failures >= FAILURES:
-            return f"{self._failures} judgments in a row without an answer; the last one: {self._reason}"
-        failed = next((each.last_failure for each in self._clients if each.last_failure is not None), None)
+            return (
+                f"{self._failures} judgments in a row without an answer; the last one: "
+                f"{self._reason}"
+            )
+        failed = next(
+            (each.last_failure for each in self._clients if each.last_failure is not None), None
+        )
         if self._is_unproven and failed is not None and failed.kind is not FailureKind.AWAY:
             return f"it is there again, and has answered no request since: {failed}"
         return None
@@ -104,12 +118,16 @@ class JudgeHealth:
     @property
     def last_error(self) -> str | None:
         """What its calls wait for, or the last error of its endpoint; `None` if its last request was answered."""
-        failed = next((each.last_failure for each in self._clients if each.last_failure is not None), None)
+        failed = next(
+            (each.last_failure for each in self._clients if each.last_failure is not None), None
+        )
         return self.client.waiting or (None if failed is None else str(failed))
 
     @property
     def _clients(self) -> Sequence[ChatClient]:
-        return [each for each in (self.client, *self.client.siblings) if isinstance(each, ChatClient)]
+        return [
+            each for each in (self.client, *self.client.siblings) if isinstance(each, ChatClient)
+        ]
 
     def look(self) -> None:
         """Ask for a completion of a judge that is there again, or that nobody asks any more because it is down.
@@ -151,10 +169,14 @@ async def watch(judges: Mapping[str, JudgeHealth]) -> None:
             trouble = health.trouble
             if trouble is not None and name not in down:
                 down[name] = time.monotonic()
-                logger.warning("the judge does not answer: %s", trouble, extra={"fields": {"judge": name}})
+                logger.warning(
+                    "the judge does not answer: %s", trouble, extra={"fields": {"judge": name}}
+                )
             elif trouble is None and name in down:
                 seconds = round(time.monotonic() - down.pop(name), 1)
-                logger.warning("the judge is back", extra={"fields": {"judge": name, "seconds": seconds}})
+                logger.warning(
+                    "the judge is back", extra={"fields": {"judge": name, "seconds": seconds}}
+                )
             health.look()
         await asyncio.sleep(_POLL_S)
 
@@ -227,7 +249,11 @@ class Record:
         self.telemetry.judged(mount, result)
         if result.is_failed and not result.shared and not is_late:
             self.telemetry.failed(mount, result.cause or _CAUSES.get(result.status, "failed"))
-        self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
+        self.recent.append(
+            RecentJudgment(
+                time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)
+            )
+        )
 
     def shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
         """A response has a result that was told of before: return it, without what it cost."""
@@ -258,11 +284,20 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "equal_responses": ("Responses with the judgment of an equal one", "judge"),
     "thinking_removed": ("Responses that were judged without the thinking at their start", "judge"),
     "judge_calls": ("Calls to the judge", "judge"),
-    "judge_failures": ("Responses that the judge gave no score, or none in time, by cause", "judge cause"),
+    "judge_failures": (
+        "Responses that the judge gave no score, or none in time, by cause",
+        "judge cause",
+    ),
     "unscored_responses": ("Responses without a score, by cause", "judge cause"),
-    "unjudged_answers": ("Failures told to a trainer before or without a judgment, by cause", "judge cause"),
+    "unjudged_answers": (
+        "Failures told to a trainer before or without a judgment, by cause",
+        "judge cause",
+    ),
     "attempt_failures": ("Requests to the judge's endpoint that failed, by cause", "judge cause"),
-    "probes": ("Completions asked for to see whether a judge answers again, by outcome", "judge outcome"),
+    "probes": (
+        "Completions asked for to see whether a judge answers again, by outcome",
+        "judge outcome",
+    ),
     "judge_attempts": ("Requests sent to the judge's endpoint, with those sent again", "judge"),
     "cache_hits": ("Responses that the cache answered", "judge"),
     "prompt_tokens": ("Prompt tokens sent to judges", "judge"),
@@ -270,15 +305,26 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "completion_tokens": ("Completion tokens received from judges, reasoning included", "judge"),
     "cost_usd": ("US dollars that judges cost, as far as they are known", "judge"),
     "unpriced_responses": ("Responses whose cost is not known, which is not in cost_usd", "judge"),
-    "cohorts_closed": ("Cohorts closed with all members (full), or without some (short)", "judge how"),
+    "cohorts_closed": (
+        "Cohorts closed with all members (full), or without some (short)",
+        "judge how",
+    ),
     "alarms": ("Alarms of monitors", "judge monitor"),
     "late_members": ("Members that came after their cohort was closed", "judge"),
 }
 """What each counter counts, and its labels."""
 _HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
     "request_seconds": ("Latency of requests for scores", "judge protocol", _BUCKETS),
-    "judge_call_seconds": ("Time of calls to the judge, with what was sent again and its pauses", "judge", _BUCKETS),
-    "queue_seconds": ("Time of calls until their first request leaves: budget, rates, concurrency", "judge", _BUCKETS),
+    "judge_call_seconds": (
+        "Time of calls to the judge, with what was sent again and its pauses",
+        "judge",
+        _BUCKETS,
+    ),
+    "queue_seconds": (
+        "Time of calls until their first request leaves: budget, rates, concurrency",
+        "judge",
+        _BUCKETS,
+    ),
     "score": ("Scores, from 0 to 1", "judge", _SCORES),
 }
 
@@ -336,20 +382,32 @@ class Telemetry:
         self._registry = registry = CollectorRegistry()
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
-            return Gauge(f"judgegym_{name}", about, labels, registry=registry, multiprocess_mode="livesum")
+            return Gauge(
+                f"judgegym_{name}", about, labels, registry=registry, multiprocess_mode="livesum"
+            )
 
         self._counters = {
             name: _Children(Counter(f"judgegym_{name}", about, labels.split(), registry=registry))
             for name, (about, labels) in _COUNTERS.items()
         }
         self._histograms = {
-            name: _Children(Histogram(f"judgegym_{name}", about, labels.split(), buckets=buckets, registry=registry))
+            name: _Children(
+                Histogram(
+                    f"judgegym_{name}", about, labels.split(), buckets=buckets, registry=registry
+                )
+            )
             for name, (about, labels, buckets) in _HISTOGRAMS.items()
         }
-        self._open_cohorts = _Children(gauge("cohorts_open", "Cohorts that wait for members", "judge"))
+        self._open_cohorts = _Children(
+            gauge("cohorts_open", "Cohorts that wait for members", "judge")
+        )
         self._in_flight = gauge("in_flight", "Judgments under way or waiting")
-        self._monitors = _Children(gauge("monitor", "The latest number of a monitor", "judge", "monitor"))
-        self._gold = _Children(gauge("gold_responses", "Responses for the gold judge, by outcome", "judge", "outcome"))
+        self._monitors = _Children(
+            gauge("monitor", "The latest number of a monitor", "judge", "monitor")
+        )
+        self._gold = _Children(
+            gauge("gold_responses", "Responses for the gold judge, by outcome", "judge", "outcome")
+        )
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
@@ -366,8 +424,13 @@ class Telemetry:
             if not run.cached:
                 self._histograms["judge_call_seconds"][judge,].observe(run.latency_s)
                 counters["judge_attempts"][judge,].inc(run.attempts)
-        cost, was_paid = result.usage.cost, result.score is not None and result.judge_calls and not result.cached
-        if cost or (cost is not None and was_paid):  # a cost that is not known has no series, rather than one of 0
+        cost, was_paid = (
+            result.usage.cost,
+            result.score is not None and result.judge_calls and not result.cached,
+        )
+        if cost or (
+            cost is not None and was_paid
+        ):  # a cost that is not known has no series, rather than one of 0
             counters["cost_usd"][judge,].inc(cost)
         if cost is None:
             counters["unpriced_responses"][judge,].inc()
@@ -375,7 +438,9 @@ class Telemetry:
             self._histograms["score"][judge,].observe(result.score)
         else:
             cause = result.cause if result.status == Status.UNPARSABLE.value else ""
-            counters["unscored_responses"][judge, cause or _CAUSES.get(result.status, "failed")].inc()
+            counters["unscored_responses"][
+                judge, cause or _CAUSES.get(result.status, "failed")
+            ].inc()
         if result.cached:
             counters["cache_hits"][judge,].inc()
 
@@ -386,7 +451,9 @@ class Telemetry:
     def probed(self, judge: str, outcome: ChatResponse | EndpointError) -> None:
         """Count a completion that was asked for to see whether the judge answers."""
         counters, usage = self._counters, outcome.usage
-        counters["probes"][judge, "answered" if isinstance(outcome, ChatResponse) else "failed"].inc()
+        counters["probes"][
+            judge, "answered" if isinstance(outcome, ChatResponse) else "failed"
+        ].inc()
         counters["judge_calls"][judge,].inc()
         counters["judge_attempts"][judge,].inc(outcome.attempts)
         counters["prompt_tokens"][judge,].inc(usage.prompt_tokens)
@@ -445,7 +512,9 @@ class Telemetry:
             RequestError: there are none.
         """
         if self._registry is None:
-            raise RequestError(501, "not_installed", f"metrics need prometheus-client: {install_command('server')}")
+            raise RequestError(
+                501, "not_installed", f"metrics need prometheus-client: {install_command('server')}"
+            )
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 

@@ -1,15 +1,19 @@
 """The judgments of a server that are in flight or waiting, and those of the last minutes.
 
-Guarantees: equal cases in flight share one judgment; a judgment outlives the requests that wait for it, and its scores
-are kept for whoever asks again, also where an answer was sent: a trainer whose connection broke has not got it, and
-nothing is paid for twice. What is kept holds no prompt and no response, and its size is bounded.
+Guarantees: equal cases in flight share one judgment; a judgment outlives the requests that wait for
+it, and its scores
+are kept for whoever asks again, also where an answer was sent: a trainer whose connection broke has
+not got it, and nothing is paid for twice. What is kept holds no prompt and no response, and its
+size is bounded.
 
 The scores of single responses that were judged by themselves, for a failed one among them.
 
-Trainers count a failed response in the baseline of its group, whether they mask it or not; the mean of the others moves
-that least (`FailureAnswers.placeholder`). The members of a group are judged at about the same time, and one that fails
-has its retries first: so the others are those of the same group, or of the same prompt where no group is named, that
-the same judge, also after a reload, has scored in the last seconds. Texts are not kept. Each process knows its own.
+Trainers count a failed response in the baseline of its group, whether they mask it or not; the mean
+of the others moves that least (`FailureAnswers.placeholder`). The members of a group are judged at
+about the same time, and one that fails
+has its retries first: so the others are those of the same group, or of the same prompt where no
+group is named, that the same judge, also after a reload, has scored in the last seconds. Texts are
+not kept. Each process knows its own.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ class PendingJudgment:
 
     Attributes:
         task: makes its results.
-        begun_at: when its first call got a place at the judge (monotonic clock); `None` while it waits for one.
+        begun_at: when its first call got a place at the judge (monotonic clock); `None` while it
+            waits for one.
         is_taken: a request has got the result and its calls, which others share.
         is_late: a request was told that it failed, since it was not there in time.
     """
@@ -70,7 +75,10 @@ class PendingJudgments:
     """
 
     def __init__(
-        self, judge: Callable[[MountedJudge, JudgeTask, Budget | None], Awaitable[list[ResponseJudgment]]]
+        self,
+        judge: Callable[
+            [MountedJudge, JudgeTask, Budget | None], Awaitable[list[ResponseJudgment]]
+        ],
     ) -> None:
         """Begin without any; `judge` makes the results of a case."""
         self._judge = judge
@@ -102,11 +110,15 @@ class PendingJudgments:
         pending: PendingJudgment
 
         async def judged() -> list[ResponseJudgment]:
-            begun = ON_ADMISSION.set(pending.note_begun)  # in the context of this task and of those that it begins
+            begun = ON_ADMISSION.set(
+                pending.note_begun
+            )  # in the context of this task and of those that it begins
             try:
                 return await self._judge(*case)
             finally:
-                ON_ADMISSION.reset(begun)  # otherwise task and judgment keep each other until they are collected
+                ON_ADMISSION.reset(
+                    begun
+                )  # otherwise task and judgment keep each other until they are collected
 
         pending = PendingJudgment(asyncio.create_task(judged()))
         self.in_flight[case] = pending
@@ -122,9 +134,15 @@ class PendingJudgments:
         """Keep the results, unless a repeated request would better be judged anew."""
         self.in_flight.pop(case)
         task = pending.task
-        if task.cancelled() or task.exception() is not None or any(result.is_failed for result in task.result()):
+        if (
+            task.cancelled()
+            or task.exception() is not None
+            or any(result.is_failed for result in task.result())
+        ):
             return
-        pending.task = task.get_loop().create_future()  # without what the task holds: its context, with the request
+        pending.task = (
+            task.get_loop().create_future()
+        )  # without what the task holds: its context, with the request
         pending.task.set_result(task.result())
         self._kept[_key(case)] = time.monotonic() + _KEPT_S, pending
         self._kept_bytes += _size(pending)
@@ -160,9 +178,13 @@ class RecentScores:
     def __init__(self, kept_s: float) -> None:
         """Start without any; a score is forgotten after so many seconds."""
         self._kept_s = kept_s
-        self._groups: OrderedDict[tuple[MountedJudge, str], deque[tuple[float, float | None]]] = OrderedDict()
+        self._groups: OrderedDict[tuple[MountedJudge, str], deque[tuple[float, float | None]]] = (
+            OrderedDict()
+        )
 
-    def completed(self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment) -> ResponseJudgment:
+    def completed(
+        self, judge: MountedJudge, task: JudgeTask, result: ResponseJudgment
+    ) -> ResponseJudgment:
         """The result of the only response of a task: remembered, or if it failed with the others' scores."""
         now, key = time.monotonic(), (judge, cohort_key(judge.name, task))
         if not result.is_failed:

@@ -1,11 +1,12 @@
 """A request over ASGI: its head, its body within limits of time and size, its JSON, its token; and a response.
 
-Every refusal is a `RequestError`. Tokens are compared in constant time, each has a name for the log. A token is a
-bearer token; or, for trainers that can set a URL and no header, the user or the password of the URL
-(`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path (`http://host:8400/token/TOKEN/…`).
-`without_token` removes the last one from what is shown.
+Every refusal is a `RequestError`. Tokens are compared in constant time, each has a name for the
+log. A token is a bearer token; or, for trainers that can set a URL and no header, the user or the
+password of the URL (`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path
+(`http://host:8400/token/TOKEN/…`). `without_token` removes the last one from what is shown.
 
-The span of a request (`judgegym.llm.tracing`), which takes over the trace context of its headers. Probes and scrapes
+The span of a request (`judgegym.llm.tracing`), which takes over the trace context of its headers.
+Probes and scrapes
 have none. Source: OpenTelemetry, semantic conventions for HTTP servers.
 """
 
@@ -55,7 +56,8 @@ class ServerRequest:
 
     Attributes:
         method: in capitals.
-        path: without the query and without the prefix at which the server is mounted; percent-encoded, as it was sent.
+        path: without the query and without the prefix at which the server is mounted;
+            percent-encoded, as it was sent.
         headers: looked up by names in small letters; of several headers of one name the first.
         address: the server's own address at which it arrived.
         client: the name of the caller's token; `None` where no token is needed.
@@ -82,20 +84,26 @@ class ServerRequest:
         usable = 0 < len(given) <= _LONGEST_ID and given.isascii() and given.isprintable()
         return given if usable else os.urandom(16).hex()
 
-    async def json_object(self, settings: RewardServerSettings, *, max_mb: float | None = None) -> Mapping[str, JSON]:
+    async def json_object(
+        self, settings: RewardServerSettings, *, max_mb: float | None = None
+    ) -> Mapping[str, JSON]:
         """Return the body as a JSON object. It is read once, and not before a caller is known and a body is wanted.
 
         Args:
             settings: with the limit of its size.
-            max_mb: the largest body in megabytes, compressed or not, in place of that of the settings.
+            max_mb: the largest body in megabytes, compressed or not, in place of that of the
+                settings.
 
         Raises:
-            RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON object.
+            RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON
+                object.
             ConnectionResetError: the caller has left.
         """
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in _ENCODINGS:
-            reason = f"Content-Encoding {encoding[:40]!r} is not known; expected {', '.join(_ENCODINGS)}"
+            reason = (
+                f"Content-Encoding {encoding[:40]!r} is not known; expected {', '.join(_ENCODINGS)}"
+            )
             raise RequestError(415, "unsupported", reason, is_unread=True)
         limit_mb = settings.max_body_mb if max_mb is None else max_mb
         limit = int(limit_mb * 1024 * 1024)
@@ -113,14 +121,19 @@ class ServerRequest:
             reason = f"the body is larger than {limit_mb:g} MB{setting}"
             raise RequestError(413, "too_large", reason, is_unread=True) from None
         except zlib.error as error:
-            reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
+            reason = (
+                "the body could not be read: it ends early, or is not compressed as its "
+                "Content-Encoding says"
+            )
             raise RequestError(400, "malformed", reason, is_unread=True) from error
         try:
             value = wire.loads(data)  # accepts lone surrogates: trainers cut texts at tokens
         except ValueError as error:
             raise RequestError(400, "malformed", f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
-            raise RequestError(422, "invalid", f"expected a JSON object, found {type(value).__name__}")
+            raise RequestError(
+                422, "invalid", f"expected a JSON object, found {type(value).__name__}"
+            )
         return value
 
     def close(self) -> None:
@@ -132,8 +145,8 @@ class ServerRequest:
     async def _read(self, limit: int) -> bytes:
         """Return the whole body, of at most `limit` bytes.
 
-        A body that is too large is received to its end, within the time, and not kept: a caller that still sends reads
-        no response.
+        A body that is too large is received to its end, within the time, and not kept: a caller
+        that still sends reads no response.
         """
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[bytes | type[Exception]] = loop.create_future()
@@ -168,7 +181,9 @@ class ServerRequest:
             self._answering.cancel()
 
 
-def _settle(arrived: asyncio.Future[bytes | type[Exception]], outcome: bytes | type[Exception]) -> None:
+def _settle(
+    arrived: asyncio.Future[bytes | type[Exception]], outcome: bytes | type[Exception]
+) -> None:
     if not arrived.done():
         arrived.set_result(outcome)
 
@@ -225,17 +240,26 @@ class ServerResponse:
         pairs = [*self.headers.items(), ("Content-Length", str(len(self.body)))]
         if self.closes:
             pairs.append(("Connection", "close"))
-        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+        encoded = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs
+        ]
         await send({"type": "http.response.start", "status": self.status, "headers": encoded})
         await send({"type": "http.response.body", "body": self.body if has_body else b""})
 
 
 def json_response(
-    value: JSON, status: int = 200, headers: Mapping[str, str] | None = None, *, failed: str | None = None
+    value: JSON,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    *,
+    failed: str | None = None,
 ) -> ServerResponse:
     """A response of JSON."""
     return ServerResponse(
-        status, wire.dumps(value), {"Content-Type": "application/json", **(headers or {})}, failed=failed
+        status,
+        wire.dumps(value),
+        {"Content-Type": "application/json", **(headers or {})},
+        failed=failed,
     )
 
 
@@ -247,9 +271,14 @@ async def trace_request(
     Raises:
         RequestError: the one of `response`, whose status code the span has.
     """
-    name, attributes = f"{request.method} {route}", {"http.request.method": request.method, "http.route": route}
+    name, attributes = (
+        f"{request.method} {route}",
+        {"http.request.method": request.method, "http.route": route},
+    )
     answer: ServerResponse | RequestError
-    with tracing.span(name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers) as span:
+    with tracing.span(
+        name, {**attributes}, kind=tracing.kinds.SERVER, carrier=request.headers
+    ) as span:
         try:
             answer = await response
             code = answer.status
@@ -286,8 +315,12 @@ def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[s
         if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
             message = f"unknown field; expected {', '.join(model.model_fields)}"
         reasons.setdefault(".".join(place_of(wrong)), {})[message] = None
-    deepest = [place for place in reasons if not any(other.startswith(f"{place}.") for other in reasons)]
-    return [f"{place or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]]
+    deepest = [
+        place for place in reasons if not any(other.startswith(f"{place}.") for other in reasons)
+    ]
+    return [
+        f"{place or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]
+    ]
 
 
 PREFIX = "token"
@@ -301,7 +334,9 @@ def without_token(path: str) -> str:
     return _IN_PATH.sub("…", path)
 
 
-def known_caller(tokens: Mapping[str, SecretStr], authorization: str, in_path: str | None) -> str | None:
+def known_caller(
+    tokens: Mapping[str, SecretStr], authorization: str, in_path: str | None
+) -> str | None:
     """The name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
 
     All tokens are compared, so that the time taken reveals nothing about them.

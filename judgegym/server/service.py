@@ -1,8 +1,8 @@
 """The opened service: what a request means, with no HTTP in it. A table of routes, and a handler for each.
 
-Guarantees: every response has a request id, and every error is JSON with it; nothing of a body is read before the
-caller is known; a request is one line of the log, without bodies and without tokens; an error of our own is a 500 for
-this request alone, with a traceback in the log.
+Guarantees: every response has a request id, and every error is JSON with it; nothing of a body is
+read before the caller is known; a request is one line of the log, without bodies and without
+tokens; an error of our own is a 500 for this request alone, with a traceback in the log.
 """
 
 from __future__ import annotations
@@ -65,7 +65,13 @@ from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
 
 logger = logging.getLogger(__name__)
 
-PROTOCOLS: tuple[type[RequestBody], ...] = (ScoreBody, RewardBody, SlimeBody, VerifyBody, CompareBody)
+PROTOCOLS: tuple[type[RequestBody], ...] = (
+    ScoreBody,
+    RewardBody,
+    SlimeBody,
+    VerifyBody,
+    CompareBody,
+)
 Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse]]
 
 REQUEST_ID = "X-Request-Id"
@@ -100,7 +106,9 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
     settings.mounted_judges()  # what is wrong with a judge is told with its place
     async with running_stand_ins(judges, settings.faults, references(settings)) as urls:
         # With `--offline` all judges get these settings, whatever theirs name.
-        endpoint = {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}
+        endpoint = (
+            {"judge_base_url": urls["judge"], "judge_model_name": "offline-judge"} if urls else {}
+        )
         mounts = _mounted(settings, endpoint)
         counts = telemetry()
         monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
@@ -124,7 +132,9 @@ async def opened(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[
 
 def _mounted(settings: RewardServerSettings, endpoint: Mapping[str, str]) -> dict[str, JudgeMount]:
     """The judges of the settings at this endpoint, or at their own."""
-    return {name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()}
+    return {
+        name: mount.model_copy(update=endpoint) for name, mount in settings.mounted_judges().items()
+    }
 
 
 def failed_response(error: RequestError, identity: str) -> ServerResponse:
@@ -145,7 +155,11 @@ class Service:
     """
 
     def __init__(
-        self, settings: RewardServerSettings, endpoint: Mapping[str, str], core: Core, budgets: ServerBudgets
+        self,
+        settings: RewardServerSettings,
+        endpoint: Mapping[str, str],
+        core: Core,
+        budgets: ServerBudgets,
     ) -> None:
         """Make the table of routes; `endpoint` are the settings of a stand-in for all judges."""
         self.settings, self.core, self.draining = settings, core, False
@@ -166,14 +180,22 @@ class Service:
 
     def _make_routes(self) -> None:
         """Make handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
-        self._mounts = {name: judge.settings for name, judge in self.core.judges.table.judges.items()}
+        self._mounts = {
+            name: judge.settings for name, judge in self.core.judges.table.judges.items()
+        }
         self._of_judges: dict[str, dict[str, Handler]] = {}
         for mount in self._mounts:
             prefix = f"/{mount}" if mount else ""
             for protocol in PROTOCOLS:
-                self._of_judges[prefix + protocol.path] = {"POST": partial(self._score, mount, protocol)}
-            self._of_judges[f"{prefix}/seed_session"] = {"POST": partial(self._session, seed_session)}
-            self._of_judges[f"{prefix}/close_session"] = {"POST": partial(self._session, close_session)}
+                self._of_judges[prefix + protocol.path] = {
+                    "POST": partial(self._score, mount, protocol)
+                }
+            self._of_judges[f"{prefix}/seed_session"] = {
+                "POST": partial(self._session, seed_session)
+            }
+            self._of_judges[f"{prefix}/close_session"] = {
+                "POST": partial(self._session, close_session)
+            }
             self._of_judges[f"{prefix}/aggregate_metrics"] = {"POST": self._aggregate}
             self._of_judges[f"{prefix}/reverify_mode"] = _get(partial(self._reverify_mode, mount))
         self._routes = self._of_judges | {
@@ -213,8 +235,12 @@ class Service:
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception:  # boundary of the server: the caller gets JSON, the log the traceback
-            logger.exception("a request failed", extra={"fields": {"request_id": identity, "path": path}})
-            internal = RequestError(500, "internal", "the server failed; its log has the request id")
+            logger.exception(
+                "a request failed", extra={"fields": {"request_id": identity, "path": path}}
+            )
+            internal = RequestError(
+                500, "internal", "the server failed; its log has the request id"
+            )
             response = failed_response(internal, identity)
         if logger.isEnabledFor(logging.INFO):
             line: dict[str, object] = {
@@ -235,7 +261,9 @@ class Service:
         path = path or "/"
         if path in self._routes:
             return self._routes[path], path, None
-        parts = [unquote(part).replace("/", "%2F") for part in path.split("/")]  # an encoded slash ends no token
+        parts = [
+            unquote(part).replace("/", "%2F") for part in path.split("/")
+        ]  # an encoded slash ends no token
         plain = "/".join(parts)
         if len(parts) > 3 and parts[1] == PREFIX:
             methods = self._of_judges.get("/" + "/".join(parts[3:]))
@@ -247,7 +275,8 @@ class Service:
         """Find the name of the caller's token, where one is needed.
 
         Raises:
-            RequestError: no known one is given; or the server is open to other machines without any.
+            RequestError: no known one is given; or the server is open to other machines without
+                any.
         """
         tokens = self.settings.tokens
         if not tokens:
@@ -259,10 +288,15 @@ class Service:
         elif path not in _OPEN_PATHS:
             request.client = known_caller(tokens, request.headers.get("authorization", ""), token)
             if request.client is None:
-                expected = "Authorization: Bearer TOKEN, or http://TOKEN@host/… or /token/TOKEN/… in the URL"
+                expected = (
+                    "Authorization: Bearer TOKEN, or http://TOKEN@host/… or /token/TOKEN/… in the "
+                    "URL"
+                )
                 raise RequestError(401, "unauthorized", f"expected a known token: {expected}")
 
-    async def _score(self, mount: str, protocol: type[RequestBody], request: ServerRequest) -> ServerResponse:
+    async def _score(
+        self, mount: str, protocol: type[RequestBody], request: ServerRequest
+    ) -> ServerResponse:
         """Answer in one protocol for one judge."""
         started, code, judge = time.monotonic(), 500, mount
         try:
@@ -285,7 +319,9 @@ class Service:
             raise
         finally:
             seconds = time.monotonic() - started
-            self.core.telemetry.requested(judge, protocol.protocol, code, seconds, self.core.pending)
+            self.core.telemetry.requested(
+                judge, protocol.protocol, code, seconds, self.core.pending
+            )
 
     async def _judged(
         self,
@@ -299,7 +335,8 @@ class Service:
         """The answer to a body.
 
         Raises:
-            RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP status.
+            RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP
+                status.
         """
         if self.draining:
             raise RequestError(503, "draining", "the server is about to stop")
@@ -316,7 +353,9 @@ class Service:
         if request.client is not None and settings.group_size is not None:
             tasks = [replace(task, client=request.client) for task in tasks]
         try:
-            with holding(OF_CALLER, self._budgets.of(request.client)):  # of the calls of the tasks that are begun here
+            with holding(
+                OF_CALLER, self._budgets.of(request.client)
+            ):  # of the calls of the tasks that are begun here
                 results = await self.core.score(
                     mount,
                     tasks,
@@ -349,7 +388,11 @@ class Service:
             seconds = math.nan
         if 0 < seconds < math.inf:
             return seconds
-        raise RequestError(422, "invalid", f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}")
+        raise RequestError(
+            422,
+            "invalid",
+            f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}",
+        )
 
     async def _session(
         self, respond: Callable[[Mapping[str, JSON]], ServerResponse], request: ServerRequest
@@ -364,7 +407,9 @@ class Service:
 
     async def _reverify_mode(self, mount: str, request: ServerRequest) -> ServerResponse:
         """How NeMo Gym verifies rows again: one by one, which a judge that gathers groups cannot."""
-        return json_response("stateless" if self._mounts[mount].group_size is None else "unsupported")
+        return json_response(
+            "stateless" if self._mounts[mount].group_size is None else "unsupported"
+        )
 
     async def _page(self, request: ServerRequest) -> ServerResponse:
         """A page to judge a prompt and a response. It has no data, and requests them with the token that is entered."""
@@ -378,8 +423,12 @@ class Service:
     async def _ready(self, request: ServerRequest) -> ServerResponse:
         """Whether new requests are taken."""
         if self.draining or self.core.full:
-            raise RequestError(503, "draining" if self.draining else "overloaded", "no new requests are taken")
-        if down := [name for name, judge in self.core.judges.table.judges.items() if judge.health.is_down]:
+            raise RequestError(
+                503, "draining" if self.draining else "overloaded", "no new requests are taken"
+            )
+        if down := [
+            name for name, judge in self.core.judges.table.judges.items() if judge.health.is_down
+        ]:
             named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
             raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
         return json_response({"status": "ready"})
@@ -391,7 +440,9 @@ class Service:
 
     async def _document(self, request: ServerRequest) -> ServerResponse:
         """The OpenAPI document."""
-        return json_response(openapi.document(self._mounts, PROTOCOLS, secured=bool(self.settings.tokens)))
+        return json_response(
+            openapi.document(self._mounts, PROTOCOLS, secured=bool(self.settings.tokens))
+        )
 
     async def _recent(self, request: ServerRequest) -> ServerResponse:
         """The last judgments."""
@@ -417,7 +468,9 @@ def _no_route(methods: Mapping[str, Handler]) -> RequestError:
     """The error of an unknown path, or of one that takes other methods."""
     if not methods:
         return RequestError(404, "http_error", "Not Found")
-    return RequestError(405, "http_error", "Method Not Allowed", headers={"Allow": ",".join(sorted(methods))})
+    return RequestError(
+        405, "http_error", "Method Not Allowed", headers={"Allow": ",".join(sorted(methods))}
+    )
 
 
 def _judge_named(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> str:
@@ -432,4 +485,6 @@ def _judge_named(raw: Mapping[str, JSON], default: str, table: JudgeTable) -> st
     if named in table.judges:
         return named
     known = ", ".join(name for name in table.judges if name) or "none"
-    raise RequestError(422, "invalid", f"{MOUNT}: there is no judge {named!r}; mounted are: {known}")
+    raise RequestError(
+        422, "invalid", f"{MOUNT}: there is no judge {named!r}; mounted are: {known}"
+    )

@@ -1,6 +1,7 @@
 """The reward server's settings: where it listens, who may call it, and the judges that it serves.
 
-`--for TRAINER` sets deadlines below the time limit of a trainer's own client, and failures in a form that it reads. It
+`--for TRAINER` sets deadlines below the time limit of a trainer's own client, and failures in a
+form that it reads. It
 is a default: what the command line, the environment or the YAML file set comes before it.
 """
 
@@ -44,8 +45,10 @@ def _preset(
     """What a trainer's client needs; no call outlasts its caller.
 
     Args:
-        deadline: seconds within which each request is answered in all, unless it brings its own deadline.
-        judge_deadline: seconds for a call to the judge with its retries; less, so that the reason arrives.
+        deadline: seconds within which each request is answered in all, unless it brings its own
+            deadline.
+        judge_deadline: seconds for a call to the judge with its retries; less, so that the reason
+            arrives.
         judge_timeout: seconds for one attempt of a call; less, so that one that hangs is repeated.
         on_failure: how the trainer is told of a failed judge.
         max_body_mb: the largest body; rollouts of NeMo Gym hold token ids and logprobs.
@@ -61,13 +64,21 @@ def _preset(
 
 PRESETS: Mapping[Trainer, Values] = {
     # its client has no limit
-    "nemo_gym": _preset(deadline=900.0, judge_deadline=840.0, judge_timeout=300.0, max_body_mb=64.0),
+    "nemo_gym": _preset(
+        deadline=900.0, judge_deadline=840.0, judge_timeout=300.0, max_body_mb=64.0
+    ),
     "openrlhf": _preset(deadline=150.0, judge_deadline=140.0, judge_timeout=90.0),  # 180 s, 5 tries
     "slime": _preset(deadline=100.0, judge_deadline=90.0, judge_timeout=60.0),  # 120 s, 10 tries
-    "verl": _preset(deadline=140.0, judge_deadline=130.0, judge_timeout=90.0),  # 150 s of `compute_score`
-    "trl": _preset(deadline=140.0, judge_deadline=130.0, judge_timeout=90.0),  # 150 s of `judge_reward`
+    "verl": _preset(
+        deadline=140.0, judge_deadline=130.0, judge_timeout=90.0
+    ),  # 150 s of `compute_score`
+    "trl": _preset(
+        deadline=140.0, judge_deadline=130.0, judge_timeout=90.0
+    ),  # 150 s of `judge_reward`
     # 60 s
-    "verifiers": _preset(deadline=50.0, judge_deadline=45.0, judge_timeout=30.0, on_failure="http", max_body_mb=64.0),
+    "verifiers": _preset(
+        deadline=50.0, judge_deadline=45.0, judge_timeout=30.0, on_failure="http", max_body_mb=64.0
+    ),
 }
 
 
@@ -79,12 +90,15 @@ def within_deadline(deadline: float) -> Values:
 def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
     """The sources; after them the preset that the first of them names, and what follows from the deadline.
 
-    A name that is not known, and a deadline that is no number, are left to the sources. A deadline of the user's own
-    that is shorter than the preset's bounds the judge's calls in place of the preset.
+    A name that is not known, and a deadline that is no number, are left to the sources. A deadline
+    of the user's own that is shorter than the preset's bounds the judge's calls in place of the
+    preset.
     """
     found = list(sources)
     named = next((source.values[FLAG] for source in sources if FLAG in source.values), None)
-    given = next((source.values["deadline"] for source in sources if "deadline" in source.values), None)
+    given = next(
+        (source.values["deadline"] for source in sources if "deadline" in source.values), None
+    )
     try:
         deadline = _DEADLINE_S if given is None else float(str(given))
     except ValueError:
@@ -117,26 +131,32 @@ class JudgeMount(AnyJudgeSettings):
             prefix: what an error begins with, before the name of the setting.
 
         Raises:
-            SettingsError: the judge sees each response alone or takes fewer, or no time is left for it.
+            SettingsError: the judge sees each response alone or takes fewer, or no time is left for
+                it.
         """
         if self.group_size is None and self.group_wait is not None:
-            raise SettingsError(f"{prefix}group_wait: nothing is gathered without {prefix}group_size")
+            raise SettingsError(
+                f"{prefix}group_wait: nothing is gathered without {prefix}group_size"
+            )
         if self.group_size is None:
             return None
         most = self.definition.most_together
         if most is None:
             raise SettingsError(
-                f"{prefix}group_size: the judge {self.judge} sees each response alone; those that compare responses "
+                f"{prefix}group_size: the judge {self.judge} sees each response alone; those that "
+                "compare responses "
                 f"are {', '.join(COMPARING)}"
             )
         if self.group_size > most:
             raise SettingsError(
-                f"{prefix}group_size: the judge {self.judge} compares at most {most} responses, found {self.group_size}"
+                f"{prefix}group_size: the judge {self.judge} compares at most {most} responses, "
+                f"found {self.group_size}"
             )
         wait_s = deadline_s / 2 if self.group_wait is None else self.group_wait
         if wait_s >= deadline_s:
             raise SettingsError(
-                f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, of which the rest is the "
+                f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, of "
+                "which the rest is the "
                 f"judge's; found {wait_s:g}"
             )
         return self.group_size, wait_s
@@ -151,7 +171,9 @@ _SENDS_ONE: Sequence[Trainer] = ("openrlhf",)
 """The trainers that have no other way, and send no baseline; the others can send a group, or a baseline."""
 _GATHERING = ("group_size", "group_wait")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-RESERVED = frozenset({"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi", "token"})
+RESERVED = frozenset(
+    {"v1", "get_reward", "slime", "verify", "metrics", "healthz", "readyz", "openapi", "token"}
+)
 
 
 def _from_json(value: object) -> object:
@@ -170,14 +192,19 @@ def _hidden(values: Mapping[str, Any]) -> dict[str, Any]:
         if str(name).endswith("api_key") and isinstance(value, str):
             hidden[name] = SecretStr(value)
         elif str(name).endswith("extra_headers") and isinstance(value, Mapping):
-            hidden[name] = {key: SecretStr(each) if isinstance(each, str) else each for key, each in value.items()}
+            hidden[name] = {
+                key: SecretStr(each) if isinstance(each, str) else each
+                for key, each in value.items()
+            }
         else:  # a secret of a member is refused, where the mounts are read
             is_section = isinstance(value, Mapping) and name in ("judge", "endpoint")
             hidden[name] = _hidden(value) if is_section else value
     return hidden
 
 
-Mounts = Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(_from_json), AfterValidator(_hide_keys)]
+Mounts = Annotated[
+    dict[str, dict[str, Any]], NoDecode, BeforeValidator(_from_json), AfterValidator(_hide_keys)
+]
 
 
 if TYPE_CHECKING:
@@ -192,7 +219,8 @@ else:  # `for` is a keyword: a class body cannot declare it
                 Trainer | None,
                 setting(
                     None,
-                    "Set deadlines below this trainer's own time limit, and tell it of failures in a form it reads. "
+                    "Set deadlines below this trainer's own time limit, and tell it of failures in "
+                    "a form it reads. "
                     "Every other source of a setting comes before this preset.",
                     common=True,
                     group="server",
@@ -227,7 +255,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     """Use a local stand-in as the judge, to try the server without a key or network."""
     mounts: Mounts = setting({})
     """Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under
-    /safety/…. Settings that a mount leaves out are those of the first judge; but keys, headers and model go to no
+    /safety/…. Settings that a mount leaves out are those of the first judge; but keys, headers and
+    model go to no
     other base URL, and prices, limits and judge_extra_body to no other model."""
     host: str = setting("127.0.0.1", common=True)
     """Listen on this address; any other than loopback needs tokens."""
@@ -235,19 +264,25 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     """Listen on this port; 0 takes a free one."""
     workers: int = setting(1, common=True, ge=1)
     """Start this many processes that share the port; one is enough unless HTTP keeps a core busy."""
-    tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting({}, common=True)
+    tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting(
+        {}, common=True
+    )
     """Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in
     JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line."""
-    client_budgets: Annotated[dict[str, ClientBudget], NoDecode, BeforeValidator(_from_json)] = setting({})
+    client_budgets: Annotated[dict[str, ClientBudget], NoDecode, BeforeValidator(_from_json)] = (
+        setting({})
+    )
     """Limit what is spent for a client, by the name of its token, in calls or US dollars; * is each of the others:
-    {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Further responses have the status budget_spent and no score.
+    {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Further responses have the status budget_spent
+    and no score.
     budget_calls and budget_usd limit all together. They need one worker, and begin anew with it."""
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
     deadline: float = setting(_DEADLINE_S, gt=0)
     """Answer within this many seconds, or those of the request's header X-Request-Deadline. Responses that the judge
-    has had for as long are flagged as failed; a request whose judgment had to wait for a place at the judge
-    (--judge_max_concurrency) is 503 with Retry-After, keeps its place, and who asks again finds the result.
+    has had for as long are flagged as failed; a request whose judgment had to wait for a place at
+    the judge (--judge_max_concurrency) is 503 with Retry-After, keeps its place, and who asks again
+    finds the result.
     --judge_deadline, unless it is set, is nine tenths of it, so that the reason of a failure arrives in time."""
     fallback_score: float = setting(0.0, allow_inf_nan=False)
     """Send this score if the judge fails: to NeMo Gym beside a mask, where no reward of the group's other rollouts is
@@ -257,8 +292,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     asked about it."""
     on_failure: OnFailure = setting("sidecar")
     """Tell of a failed judge in this form. sidecar: NeMo Gym gets HTTP 200 with mask_sample and _ng_failure_class,
-    which its collector and its trainers leave out; OpenRLHF and slime, which read no such field, get HTTP 503. http:
-    all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but OpenRLHF and slime get
+    which its collector and its trainers leave out; OpenRLHF and slime, which read no such field,
+    get HTTP 503. http:
+    all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but
+        OpenRLHF and slime get
     fallback_score, which they train as a reward."""
     max_pending: int = setting(10_000, ge=1)
     """Refuse requests with 503 while this many judgments are in flight or queued; and connections beyond as many, or
@@ -279,7 +316,9 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             if isinstance(mount, Mapping):
                 first = {"judge": values["judge"]} if "judge" in values else {}
                 with suppress(ValueError):  # said where the mounts are read
-                    chosen = JudgeMount.chosen({**first, **JudgeMount.spelled_out(flat_settings(mount))})
+                    chosen = JudgeMount.chosen(
+                        {**first, **JudgeMount.spelled_out(flat_settings(mount))}
+                    )
                     yield from (choice.partition("=")[2] for choice in chosen)
 
     @property
@@ -300,11 +339,17 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         """What only a single process can keep, behind the settings that ask for it; `None` if there is nothing."""
         mounts = gathering(self.mounted_judges())
         settings_of = {
-            "a cohort": [f"mounts.{name}.group_size" if name else "--group_size" for name in mounts],
-            "a budget": [f"--{name}" for name in (*BUDGETS, "client_budgets") if getattr(self, name)],
+            "a cohort": [
+                f"mounts.{name}.group_size" if name else "--group_size" for name in mounts
+            ],
+            "a budget": [
+                f"--{name}" for name in (*BUDGETS, "client_budgets") if getattr(self, name)
+            ],
             "a monitor": [f"--{name}" for name in ("run_dir", "gold_judge") if getattr(self, name)],
         }
-        return next((f"{', '.join(names)}: {part}" for part, names in settings_of.items() if names), None)
+        return next(
+            (f"{', '.join(names)}: {part}" for part, names in settings_of.items() if names), None
+        )
 
     def check_processes(self, count: int, unit: str = "worker", setting: str = "--workers") -> None:
         """Check that as many processes can keep what they are to keep.
@@ -320,7 +365,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         needs = self.needs_one_process() if count > 1 else None
         if needs is not None:
             raise SettingsError(
-                f"{needs} needs one {unit}, which handles some 3,000 requests a second; found {count} {unit}s. "
+                f"{needs} needs one {unit}, which handles some 3,000 requests a second; found "
+                f"{count} {unit}s. "
                 f"Use {setting}=1, or a server of its own for each mount"
             )
 
@@ -332,7 +378,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         """Check that a server which other machines can reach has tokens, or is meant to have none.
 
         Raises:
-            SettingsError: the address is not loopback, and neither tokens nor `insecure` are set; or a token is empty.
+            SettingsError: the address is not loopback, and neither tokens nor `insecure` are set;
+                or a token is empty.
         """
         if any(not token.get_secret_value().strip() for token in self.tokens.values()):
             raise SettingsError("--tokens: a token is empty")
@@ -346,23 +393,38 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
     def mounted_judges(self) -> Mapping[str, JudgeMount]:
         """The judges by name; the empty name is the judge that is served at the root.
 
-        Files that they name are read at the first call: what is served is what a reload is compared with.
+        Files that they name are read at the first call: what is served is what a reload is compared
+            with.
 
         Raises:
-            SettingsError: a mount has a bad name, an unknown setting, a bad value, or cannot gather responses.
+            SettingsError: a mount has a bad name, an unknown setting, a bad value, or cannot gather
+                responses.
         """
         if self._mounted is None:
             self._mounted = self._read_judges()
         return self._mounted
 
     def _read_judges(self) -> dict[str, JudgeMount]:
-        values = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        values = {
+            name: getattr(self, name)
+            for name in type(self).model_fields
+            if name in self.model_fields_set
+        }
         first_type = JudgeMount.for_values({"judge": self.judge, **values})
-        mounted = {"": first_type(**{name: values[name] for name in values if name in first_type.model_fields})}
+        mounted = {
+            "": first_type(
+                **{name: values[name] for name in values if name in first_type.model_fields}
+            )
+        }
         mounted[""].cohorts(self.deadline, "--")
-        if getattr(self, FLAG) in _SENDS_ONE and self.definition.needs_others and self.group_size is None:
+        if (
+            getattr(self, FLAG) in _SENDS_ONE
+            and self.definition.needs_others
+            and self.group_size is None
+        ):
             raise SettingsError(
-                f"--for: {getattr(self, FLAG)} sends one response a request, and the judge {self.judge} compares "
+                f"--for: {getattr(self, FLAG)} sends one response a request, and the judge "
+                f"{self.judge} compares "
                 "several; set --group_size to the number of samples for each prompt"
             )
         for name, values in self.mounts.items():
@@ -380,8 +442,8 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
     """A mount, with what it leaves out from the first judge; one that sees each response alone gathers none."""
     if re.match(_NAME, name) is None or name in RESERVED:
         raise SettingsError(
-            f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - and _, and none of "
-            + ", ".join(sorted(RESERVED))
+            f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - "
+            "and _, and none of " + ", ".join(sorted(RESERVED))
         )
     try:
         given = JudgeMount.spelled_out(flat_settings(values))

@@ -1,8 +1,9 @@
 """`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT).
 
-Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' counters are in a
-directory that only this user may enter, and that is gone when the supervisor ends. Workers end with their supervisor,
-also if it is killed. What only one process can keep is refused (`RewardServerSettings.check_processes`).
+Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers'
+counters are in a directory that only this user may enter, and that is gone when the supervisor
+ends. Workers end with their supervisor, also if it is killed. What only one process can keep is
+refused (`RewardServerSettings.check_processes`).
 """
 
 from __future__ import annotations
@@ -65,16 +66,23 @@ def worker_place() -> WorkerPlace | None:
 
 def own_file(path: Path | None) -> Path | None:
     """The path that this process writes to where all workers are given the same one."""
-    return path.with_stem(f"{path.stem}-{os.getpid()}") if path is not None and worker_place() else path
+    return (
+        path.with_stem(f"{path.stem}-{os.getpid()}")
+        if path is not None and worker_place()
+        else path
+    )
 
 
-def supervise(settings: RewardServerSettings, arguments: Sequence[str], check: Callable[[], object]) -> int:
+def supervise(
+    settings: RewardServerSettings, arguments: Sequence[str], check: Callable[[], object]
+) -> int:
     """Run the workers until a signal comes; replace one that dies. All end if one cannot start at the beginning.
 
     Args:
         settings: number of workers, host and port.
         arguments: the command line, passed on to the workers.
-        check: reads the settings again, at SIGHUP; workers are told to reload them if it raises nothing.
+        check: reads the settings again, at SIGHUP; workers are told to reload them if it raises
+            nothing.
 
     Returns:
         The exit code.
@@ -92,13 +100,18 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str], check: C
         stopping, reloading, has_hung_up = list[int](), list[int](), terminal_watch()
         for stop_signal in STOP_SIGNALS:
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
-        signal.signal(signal.SIGHUP, lambda received, _: (stopping if has_hung_up() else reloading).append(received))
+        signal.signal(
+            signal.SIGHUP,
+            lambda received, _: (stopping if has_hung_up() else reloading).append(received),
+        )
         places = [WorkerPlace(number, Path(directory), alive) for number in range(settings.workers)]
         running = [_Worker(place, command, counters) for place in places]
         code = 0
         while not stopping and code == 0:
             time.sleep(_POLL_S)
-            if reloading and all(worker.has_started for worker in running):  # until then SIGHUP would end a worker
+            if reloading and all(
+                worker.has_started for worker in running
+            ):  # until then SIGHUP would end a worker
                 reloading.clear()
                 _reload(running, check)
             for worker in running:
@@ -128,7 +141,10 @@ def _reload(running: Sequence[_Worker], check: Callable[[], object]) -> None:
     try:
         check()
     except (UserError, OSError) as error:
-        sys.stderr.write(f"the new settings are refused, and the old ones stay: {'; '.join(str(error).splitlines())}\n")
+        sys.stderr.write(
+            "the new settings are refused, and the old ones stay: "
+            f"{'; '.join(str(error).splitlines())}\n"
+        )
         return
     for worker in running:
         worker.process.send_signal(signal.SIGHUP)
@@ -147,7 +163,10 @@ class _Worker:
         self._since = time.monotonic()
         # In a session of its own: Ctrl-C must reach the workers once, through the supervisor.
         self.process = subprocess.Popen(
-            self._command, env=self._environment, start_new_session=True, pass_fds=[self._place.supervisor]
+            self._command,
+            env=self._environment,
+            start_new_session=True,
+            pass_fds=[self._place.supervisor],
         )
 
     @property
@@ -176,7 +195,9 @@ def _reserved(settings: RewardServerSettings) -> Iterator[int]:
     Raises:
         OSError: it cannot be bound.
     """
-    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM) as held:
+    with socket.socket(
+        socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM
+    ) as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.bind((settings.host, settings.port))
         yield int(held.getsockname()[1])
@@ -199,7 +220,10 @@ def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
         variables: the environment.
     """
     count = variables.get("WEB_CONCURRENCY", "")
-    if words and _SERVERS & {Path(words[0]).stem, Path(words[0]).parent.name}:  # a script, or `python -m`
+    if words and _SERVERS & {
+        Path(words[0]).stem,
+        Path(words[0]).parent.name,
+    }:  # a script, or `python -m`
         for number, word in enumerate(words):
             flag = _FLAG.fullmatch(word)
             if flag is not None:
@@ -209,4 +233,6 @@ def processes(words: Sequence[str], variables: Mapping[str, str]) -> int:
 
 def _is_started_by_a_server() -> bool:
     """Whether a parent may have started others like this: uvicorn and hypercorn spawn them, gunicorn forks."""
-    return multiprocessing.parent_process() is not None or os.environ.get("SERVER_SOFTWARE", "").startswith("gunicorn")
+    return multiprocessing.parent_process() is not None or os.environ.get(
+        "SERVER_SOFTWARE", ""
+    ).startswith("gunicorn")

@@ -1,7 +1,8 @@
 """Agreement of judges with gold labels and with each other.
 
-The statistics are scipy's and scikit-learn's, but for κ with quadratic weights and α. A statistic that is not defined
-for its input (one pair, a judge with constant verdicts) is left out with a reason: it is never 0 and never NaN.
+The statistics are scipy's and scikit-learn's, but for κ with quadratic weights and α. A statistic
+that is not defined for its input (one pair, a judge with constant verdicts) is left out with a
+reason: it is never 0 and never NaN.
 
 The mean of a group's rewards.
 """
@@ -51,16 +52,19 @@ class Agreement:
 def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[float, float], bool]:
     """Return the rule that says whether a judge's raw score agrees with a gold score.
 
-    `score --gold_column`, `--anchors` and `audit` all count by it. On a scale of whole steps both have to have the same
-    nearest level; a score at a half step, gold too, has the upper one, as in `Scale.nearest`, `exact_rate` and κ. So
-    every score has exactly one level: a mean of 3.5 agrees with gold of 4 and not with 3. Within "half a step or less"
-    it would agree with both, which rewards judges that do not decide; within "less than half" it would never agree.
+    `score --gold_column`, `--anchors` and `audit` all count by it. On a scale of whole steps both
+    have to have the same nearest level; a score at a half step, gold too, has the upper one, as in
+    `Scale.nearest`, `exact_rate` and κ. So
+    every score has exactly one level: a mean of 3.5 agrees with gold of 4 and not with 3. Within
+    "half a step or less" it would agree with both, which rewards judges that do not decide; within
+    "less than half" it would never agree.
 
-    Shares have no levels, so that they have to be equal (to 1e-9). Gold scores are shares if the judge's scale is not
-    known, none is above 1, and some are between 0 and 1. Beside gold scores 0 and 1 alone, 0.5 or more counts as 1.
+    Shares have no levels, so that they have to be equal (to 1e-9). Gold scores are shares if the
+    judge's scale is not known, none is above 1, and some are between 0 and 1. Beside gold scores 0
+    and 1 alone, 0.5 or more counts as 1.
 
-    >>> agreement_rule([4], has_levels=True)(3.5, 4), agreement_rule([0.75, 1], has_levels=False)(0.8, 0.75)
-    (True, False)
+    >>> agreement_rule([4], has_levels=True)(3.5, 4), agreement_rule([0.75, 1],
+    has_levels=False)(0.8, 0.75) (True, False)
 
     Args:
         gold: all gold scores.
@@ -77,9 +81,9 @@ def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[fl
 def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale) -> Agreement:
     """A judge's scores against gold scores of the same items.
 
-    `exact_rate` and `within_one_rate` (0 to 1) and `quadratic_kappa` compare the nearest levels of the scale, since a
-    mean of several scores may lie between two; `mae`, `bias` (judge − gold, in points of the scale), `pearson`,
-    `spearman` and `kendall_tau_b` take the scores as they are.
+    `exact_rate` and `within_one_rate` (0 to 1) and `quadratic_kappa` compare the nearest levels of
+    the scale, since a mean of several scores may lie between two; `mae`, `bias` (judge − gold, in
+    points of the scale), `pearson`, `spearman` and `kendall_tau_b` take the scores as they are.
 
     Args:
         judge: the judge's scores.
@@ -87,7 +91,8 @@ def score_agreement(judge: Sequence[float], gold: Sequence[float], scale: Scale)
         scale: its levels are the labels of kappa.
 
     Source:
-        Cohen, Weighted kappa (1968), with quadratic weights; Kendall's tau-b, which corrects for ties.
+        Cohen, Weighted kappa (1968), with quadratic weights; Kendall's tau-b, which corrects for
+        ties.
     """
     if not judge:
         return Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
@@ -120,11 +125,17 @@ def verdict_agreement(judge: Sequence[bool], gold: Sequence[bool]) -> Agreement:
 
     pairs, any_yes = (gold, judge), any((*judge, *gold))
     values: dict[str, float | str] = {"accuracy": float(metrics.accuracy_score(*pairs))}
-    values["precision"] = float(metrics.precision_score(*pairs)) if any(judge) else "the judge never says yes"
+    values["precision"] = (
+        float(metrics.precision_score(*pairs)) if any(judge) else "the judge never says yes"
+    )
     values["recall"] = float(metrics.recall_score(*pairs)) if any(gold) else "gold is never yes"
-    values["f1"] = float(metrics.f1_score(*pairs)) if any_yes else "neither judge nor gold is ever yes"
+    values["f1"] = (
+        float(metrics.f1_score(*pairs)) if any_yes else "neither judge nor gold is ever yes"
+    )
     same = len({*judge, *gold}) == 1
-    values["kappa"] = "judge and gold are always the same" if same else float(metrics.cohen_kappa_score(*pairs))
+    values["kappa"] = (
+        "judge and gold are always the same" if same else float(metrics.cohen_kappa_score(*pairs))
+    )
     return _agreement(values)
 
 
@@ -141,15 +152,20 @@ def correlation(kind: Correlation, first: RatingsOfOne, second: RatingsOfOne) ->
             return f"one side gives {side[0]:g} to every item"
     from scipy import stats  # late: half a second, at the end of a run with gold scores
 
-    compute = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall_tau_b": stats.kendalltau}[kind]
+    compute = {
+        "pearson": stats.pearsonr,
+        "spearman": stats.spearmanr,
+        "kendall_tau_b": stats.kendalltau,
+    }[kind]
     return float(compute(*sides).statistic)
 
 
 def krippendorff_alpha(ratings: Ratings) -> float | str:
     """Krippendorff's alpha for intervals: 1 is full agreement, 0 agreement by chance.
 
-    For squared differences the sums over an item's ratings are enough: Σ (x − y)² over all ordered pairs of n numbers
-    is 2n Σ x² − 2 (Σ x)². The library krippendorff has a table with a cell for each item and each pair of values.
+    For squared differences the sums over an item's ratings are enough: Σ (x − y)² over all ordered
+    pairs of n numbers is 2n Σ x² − 2 (Σ x)². The library krippendorff has a table with a cell for
+    each item and each pair of values.
 
     Args:
         ratings: for each judge, a rating of each item; `None` or NaN where there is none.
@@ -183,11 +199,12 @@ def krippendorff_alpha(ratings: Ratings) -> float | str:
 def quadratic_kappa(first: RatingsOfOne, second: RatingsOfOne) -> float | str:
     """Cohen's kappa with quadratic weights of the rows that have both values, or why it is undefined.
 
-    1 − Σ (x − y)² / Σ of all pairs of an x and a y, (x − y)². Of verdicts 0 and 1 it is Cohen's kappa; scores may be
-    any numbers. It is Lin's coefficient of concordance, too.
+    1 − Σ (x − y)² / Σ of all pairs of an x and a y, (x − y)². Of verdicts 0 and 1 it is Cohen's
+    kappa; scores may be any numbers. It is Lin's coefficient of concordance, too.
 
     Source:
-        Cohen, Weighted kappa (1968); Krippendorff (1970) on its equality with the intraclass correlation.
+        Cohen, Weighted kappa (1968); Krippendorff (1970) on its equality with the intraclass
+        correlation.
     """
     one, other = _shared(first, second)
     if not len(one):
@@ -215,7 +232,11 @@ def _shared(first: RatingsOfOne, second: RatingsOfOne) -> tuple[Floats, Floats]:
 
 def _agreement(values: Mapping[str, float | str]) -> Agreement:
     """The finite values, and the reasons for the others."""
-    defined = {name: value for name, value in values.items() if isinstance(value, float) and math.isfinite(value)}
+    defined = {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, float) and math.isfinite(value)
+    }
     reasons = {
         name: value if isinstance(value, str) else f"not a finite number ({value})"
         for name, value in values.items()
@@ -247,15 +268,20 @@ def clipped_mean_std(values: Sequence[float], *, seed: int = 0) -> float:
 
     Args:
         values: at least one.
-        seed: seed of numpy's default generator, which draws the places of one resample after the other.
+        seed: seed of numpy's default generator, which draws the places of one resample after the
+            other.
 
     Source:
-        openai/simple-evals, `healthbench_eval.py`: `bootstrap_std`, with division by the number of rounds.
+        openai/simple-evals, `healthbench_eval.py`: `bootstrap_std`, with division by the number of
+        rounds.
     """
     import numpy as np  # late: as above
 
     scores, generator = np.asarray(values, dtype=float), np.random.default_rng(seed)
-    means = [scores[generator.integers(0, len(scores), size=len(scores))].mean() for _ in range(_RESAMPLES)]
+    means = [
+        scores[generator.integers(0, len(scores), size=len(scores))].mean()
+        for _ in range(_RESAMPLES)
+    ]
     return float(np.std(np.clip(means, 0.0, 1.0)))
 
 
@@ -263,7 +289,9 @@ def expected_minimum(values: Sequence[float], size: int) -> float:
     """The mean, over all choices of `size` of the values (1 to their number), of the least of those that are chosen."""
     lowest_first, count = sorted(values), len(values)
     ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
-    return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(count, size)
+    return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(
+        count, size
+    )
 
 
 def side(score: float) -> int:
@@ -302,7 +330,9 @@ def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
 
     apart = ((first - second) ** 2).sum(axis=1)
     squares = (first**2).sum(axis=1), (second**2).sum(axis=1)
-    return cluster_sums(np.column_stack([np.ones(len(first)), apart, *squares, first, second]), clusters)
+    return cluster_sums(
+        np.column_stack([np.ones(len(first)), apart, *squares, first, second]), clusters
+    )
 
 
 def kappas(totals: Floats) -> Floats:
@@ -311,7 +341,9 @@ def kappas(totals: Floats) -> Floats:
     Source: Cohen (1960, 1968): 1 − Σ |x − y|² / E Σ |x − y|².
     """
     count, apart, first_squares, second_squares, first, second = agreement_parts(totals)
-    by_chance = (first_squares + second_squares) / count - 2 * (first * second).sum(axis=1) / count**2
+    by_chance = (first_squares + second_squares) / count - 2 * (first * second).sum(
+        axis=1
+    ) / count**2
     return chance_corrected(apart / count, by_chance)
 
 

@@ -1,13 +1,16 @@
 """Strengths of players from games between two of them (Bradley and Terry), with ties and an advantage of the first.
 
-The logarithm of the odds that the first player of a game wins is strength(first) − strength(second) + position, plus
-covariates × their coefficients. A tie is half a win and half a loss. The fit is scikit-learn's logistic regression.
+The logarithm of the odds that the first player of a game wins is strength(first) − strength(second)
++ position, plus covariates × their coefficients. A tie is half a win and half a loss. The fit is
+scikit-learn's logistic regression.
 
-Guarantees: all numbers are finite, also for a player who has won every game, because a small ridge on all parameters
-draws them to 0; the mean of the strengths is 0; the order of the games changes nothing.
+Guarantees: all numbers are finite, also for a player who has won every game, because a small ridge
+on all parameters draws them to 0; the mean of the strengths is 0; the order of the games changes
+nothing.
 
-Source: Bradley and Terry, Rank Analysis of Incomplete Block Designs (1952); Davidson and Beaver, On Extending the
-Bradley-Terry Model to Incorporate Within-Pair Order Effects (1977), for the position term.
+Source: Bradley and Terry, Rank Analysis of Incomplete Block Designs (1952); Davidson and Beaver, On
+Extending the Bradley-Terry Model to Incorporate Within-Pair Order Effects (1977), for the position
+term.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
 RIDGE = 0.6
 """Half of it times the sum of the squared parameters is added to the negative log-likelihood.
 
-With it the rewards of `benchmarks/group_judging.py` correlate the most with quality, over all schedules.
+With it the rewards of `benchmarks/group_judging.py` correlate the most with quality, over all
+schedules.
 """
 
 _TOLERANCE = 1e-10  # of the largest component of the gradient
@@ -79,8 +83,8 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
         games: all games; those with the same players, order and covariates are added up first.
 
     Raises:
-        ValueError: a game names an unknown player or the same one twice, has points outside 0…1 or a weight below 0,
-            or games have different numbers of covariates.
+        ValueError: a game names an unknown player or the same one twice, has points outside 0…1 or
+            a weight below 0, or games have different numbers of covariates.
     """
     kinds = _Kinds.of(players, [games])
     return _solved(kinds, kinds.results)
@@ -91,8 +95,10 @@ def fit_resampled(
 ) -> Iterator[Strengths]:
     """The strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
 
-    Games of the same players, order and covariates are added up once, so that without covariates a round takes a time
-    that does not depend on the number of rows. Few rows are drawn alike again and again: those fits are made once.
+    Games of the same players, order and covariates are added up once, so that without covariates a
+    round takes a time
+    that does not depend on the number of rows. Few rows are drawn alike again and again: those fits
+        are made once.
 
     Args:
         players: as in `fit`.
@@ -115,7 +121,9 @@ def _each_once(kinds: _Kinds, draws: Iterable[NDArray[np.float64]]) -> Iterator[
     """The fit of each draw; equal draws share one."""
     fits: dict[bytes, Strengths] = {}
     for results in draws:
-        drawn = hashlib.sha256(results.tobytes()).digest()  # with covariates a draw may have megabytes
+        drawn = hashlib.sha256(
+            results.tobytes()
+        ).digest()  # with covariates a draw may have megabytes
         if drawn not in fits:
             fits[drawn] = _solved(kinds, results)
         yield fits[drawn]
@@ -175,14 +183,20 @@ class _Kinds:
         """The same for a resample of the rows."""
         import numpy as np
 
-        drawn = np.bincount(generator.integers(0, self.row_count, size=self.row_count), minlength=self.row_count)
+        drawn = np.bincount(
+            generator.integers(0, self.row_count, size=self.row_count), minlength=self.row_count
+        )
         return self._added_up(self.points * drawn[self.rows][:, None])
 
     def _added_up(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         import numpy as np
 
         return np.stack(
-            [np.bincount(self.entries, weights=points[:, side], minlength=len(self.columns)) for side in (0, 1)], axis=1
+            [
+                np.bincount(self.entries, weights=points[:, side], minlength=len(self.columns))
+                for side in (0, 1)
+            ],
+            axis=1,
         )
 
 
@@ -193,7 +207,9 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
     from sklearn.linear_model import LogisticRegression
 
     players, width = kinds.players, kinds.columns.shape[1]
-    if (results[:, 0] == results[:, 1]).all():  # no games, or ties alone: at the optimum the solver's search would fail
+    if (
+        results[:, 0] == results[:, 1]
+    ).all():  # no games, or ties alone: at the optimum the solver's search would fail
         return Strengths((0.0,) * players, 0.0, (0.0,) * (width - players - 1))
     happened = results > 0.0
     happened[0] = True  # so that there are both outcomes, which the library insists on
@@ -201,7 +217,11 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
     outcomes = np.repeat([1, 0], happened.sum(axis=0))
     weights = np.concatenate([results[happened[:, side], side] for side in (0, 1)])
     model = LogisticRegression(
-        C=1.0 / RIDGE, fit_intercept=False, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_MOST_STEPS
+        C=1.0 / RIDGE,
+        fit_intercept=False,
+        solver="newton-cholesky",
+        tol=_TOLERANCE,
+        max_iter=_MOST_STEPS,
     )
     with (
         config_context(assume_finite=True, skip_parameter_validation=True),
@@ -211,15 +231,17 @@ def _solved(kinds: _Kinds, results: NDArray[np.float64]) -> Strengths:
     found: NDArray[np.float64] = model.coef_[0]
     # The ridge makes the mean 0, up to the tolerance of the solver.
     values, found = (_rounded(part) for part in (found[:players] - found[:players].mean(), found))
-    return Strengths(tuple(values.tolist()), float(found[players]), tuple(found[players + 1 :].tolist()))
+    return Strengths(
+        tuple(values.tolist()), float(found[players]), tuple(found[players + 1 :].tolist())
+    )
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Compute in this thread alone.
 
-    Matrices as small as these take several times as long on several threads, and a hundred times on a busy machine.
-    The limit is the process's: the lock keeps two fits from restoring each other's.
+    Matrices as small as these take several times as long on several threads, and a hundred times on
+    a busy machine. The limit is the process's: the lock keeps two fits from restoring each other's.
     """
     with _ALONE, _thread_pools().limit(limits=1, user_api="blas"):
         yield
@@ -244,6 +266,11 @@ def _rounded(found: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _check(game: GameOutcome, players: int) -> None:
     if not (0 <= game.first < players and 0 <= game.second < players and game.first != game.second):
-        raise ValueError(f"a game is between two different players from 0 to {players - 1}, not {game[:2]}")
+        raise ValueError(
+            f"a game is between two different players from 0 to {players - 1}, not {game[:2]}"
+        )
     if not (0.0 <= game.points <= 1.0 and 0.0 <= game.weight < math.inf):
-        raise ValueError(f"points are from 0 to 1 and a weight is at least 0, not {game.points} and {game.weight}")
+        raise ValueError(
+            f"points are from 0 to 1 and a weight is at least 0, not {game.points} and "
+            f"{game.weight}"
+        )

@@ -29,14 +29,18 @@ def upper_bound(events: int, rows: int, *, level: float) -> float:
 def promise_evidence(rows: int, differ: int, *, harm: float, recheck: float) -> float:
     """Return the evidence that a promise is broken; it is 200 or more in at most 1 of 200 runs in which it holds.
 
-    It may be looked at after every row: it is the value of a bet that grows only if more than `harm · recheck` of the
-    rows differ, mixed over how many times as many there are (Ville's inequality).
+    It may be looked at after every row: it is the value of a bet that grows only if more than `harm
+    · recheck` of the rows differ, mixed over how many times as many there are (Ville's inequality).
 
     Args:
         rows: how many there were.
-        differ: those that the cheap judge decides, that the strong one was shown, too, and on which they differ.
+        differ: those that the cheap judge decides, that the strong one was shown, too, and on which
+            they differ.
         harm: the promise, as a share of all rows.
         recheck: the share of the rows that are shown to both, whatever they say.
     """
-    bets = [differ * math.log(times) - rows * math.log1p((times - 1.0) * harm * recheck) for times in _TIMES]
+    bets = [
+        differ * math.log(times) - rows * math.log1p((times - 1.0) * harm * recheck)
+        for times in _TIMES
+    ]
     return sum(math.exp(min(bet, _MOST_EVIDENCE)) for bet in bets) / len(bets)

@@ -1,23 +1,26 @@
 """Means and rates of a judge, corrected by labels of people for a random part of the rows.
 
 N rows have a value of the judge, n of them a label too. The estimate is prediction-powered (PPI++):
-θ = λ·mean(judge on unlabelled) + mean(label − λ·judge on labelled). For every λ, and however bad the judge is, it is
-centred on the mean of the labels of all rows. Its variance is smallest with λ = cov(label, judge) /
-((1 + n/N_u)·var(judge)), clipped to 0…1. With λ = 0 the judge adds nothing and the labels alone count. So it is for a
-constant judge, for one that is unrelated to the labels, and where no row is left without a label (N_u = 0).
+θ = λ·mean(judge on unlabelled) + mean(label − λ·judge on labelled). For every λ, and however bad
+the judge is, it is centred on the mean of the labels of all rows. Its variance is smallest with λ =
+cov(label, judge) / ((1 + n/N_u)·var(judge)), clipped to 0…1. With λ = 0 the judge adds nothing and
+the labels alone count. So it is for a constant judge, for one that is unrelated to the labels, and
+where no row is left without a label (N_u = 0).
 
-Intervals are for the population that the rows come from. That of a mean on a scale with two ends is mid-P's
-generalisation (`intervals`) over the labels' shares in the error of θ, where λ takes a degree of freedom: one further
-label is at either end while the judge is as usual, so that labels which are mostly at one end, or all the same, have an
-interval that holds the truth. That of a mean without known ends is θ ± t·√v. That of a rate is Wilson's at the
-effective number of labels θ(1−θ)/v: with few labels, or a judge that is nearly always right, θ ± t·√v covers the
-truth in 57 % to 90 % of samples. Two pseudo-labels are added to each class, of which the judge has half right, before v
-and the θ of θ(1−θ) are computed; v is multiplied by (n + 2)/n. A rate is a mean of values from 0 to 1, so a tie may
-count 0.5.
+Intervals are for the population that the rows come from. That of a mean on a scale with two ends is
+mid-P's generalisation (`intervals`) over the labels' shares in the error of θ, where λ takes a
+degree of freedom: one further label is at either end while the judge is as usual, so that labels
+which are mostly at one end, or all the same, have an interval that holds the truth. That of a mean
+without known ends is θ ± t·√v. That of a rate is Wilson's at the effective number of labels
+θ(1−θ)/v: with few labels, or a judge that is nearly always right, θ ± t·√v covers the truth in 57 %
+to 90 % of samples. Two pseudo-labels are added to each class, of which the judge has half right,
+before v and the θ of θ(1−θ) are computed; v is multiplied by (n + 2)/n. A rate is a mean of values
+from 0 to 1, so a tie may count 0.5.
 
 Source:
-    Angelopoulos, Duchi and Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), whose λ and point these are;
-    Wilson, Probable inference (1927); Cochran, Sampling Techniques (1977), sections 5.3 (strata) and 9.3 (clusters).
+    Angelopoulos, Duchi and Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), whose λ and
+    point these are; Wilson, Probable inference (1927); Cochran, Sampling Techniques (1977),
+    sections 5.3 (strata) and 9.3 (clusters).
 """
 
 from __future__ import annotations
@@ -63,9 +66,11 @@ class CorrectedMean(Estimate):
         value: the corrected mean; of a rate clipped to 0…1.
         interval: its interval.
         raw: the mean of the judge's values over all rows.
-        labels_only: the mean of the labels by themselves; with strata, each counts by its number of rows.
+        labels_only: the mean of the labels by themselves; with strata, each counts by its number of
+            rows.
         weight: λ, how far the judge is used, from 0 to 1.
-        effective_labels: how many labels of rows drawn at random would give the same variance without the judge.
+        effective_labels: how many labels of rows drawn at random would give the same variance
+            without the judge.
         labels: n, the number of labelled rows.
         rows: N, the number of all rows.
         variance: of one label; with clusters n times the variance of the mean of n labels.
@@ -86,7 +91,8 @@ class CorrectedMean(Estimate):
 class LabelCount:
     """How many labels an interval takes in all; `None` is more than there are rows.
 
-    `fewest` and `most` are a range of 80 %: few labels estimate the judge's correlation and the variance only roughly.
+    `fewest` and `most` are a range of 80 %: few labels estimate the judge's correlation and the
+    variance only roughly.
     """
 
     fewest: int | None
@@ -106,32 +112,42 @@ def corrected_mean(
 ) -> CorrectedMean | str:
     """Correct the mean of a judge's values by labels.
 
-    The difference of two systems on the same rows is the mean of their differences. These vary less from row to row
-    than either system does, so that the interval is narrower than two separate ones imply.
+    The difference of two systems on the same rows is the mean of their differences. These vary less
+    from row to row than either system does, so that the interval is narrower than two separate ones
+    imply.
 
     Args:
         judge: the judge's value of each of N rows, finite.
-        labels: the label of each row on the same scale, NaN where there is none. The labelled rows are a random sample
-            of all rows, or of those of each stratum.
-        kind: `rate` for means of values from 0 to 1, `mean` for others, such as scores and differences.
-        strata: for each row the number of the stratum that labels were drawn by. Each counts by its number of rows.
-        clusters: for each row the number of what its value depends on others by, such as a prompt with several
-            responses. The variance is that of the clusters' sums.
-        ends: of the scale of a mean, such as 1 and 5, or −4 and 4 of differences of two scores; `None` if they are not
-            known. A rate's are 0 and 1.
+        labels: the label of each row on the same scale, NaN where there is none. The labelled rows
+            are a random sample of all rows, or of those of each stratum.
+        kind: `rate` for means of values from 0 to 1, `mean` for others, such as scores and
+            differences.
+        strata: for each row the number of the stratum that labels were drawn by. Each counts by its
+            number of rows.
+        clusters: for each row the number of what its value depends on others by, such as a prompt
+            with several responses. The variance is that of the clusters' sums.
+        ends: of the scale of a mean, such as 1 and 5, or −4 and 4 of differences of two scores;
+            `None` if they are not known. A rate's are 0 and 1.
         level: coverage of the intervals.
 
     Returns:
-        The corrected mean, or why there is none: fewer than two labels (in a stratum, or in all clusters), or labels of
+        The corrected mean, or why there is none: fewer than two labels (in a stratum, or in all
+            clusters), or labels of
         a mean without known ends that are all the same, which do not say how much labels vary.
 
     Raises:
-        ValueError: columns of different lengths, a value of the judge that is not finite, a rate outside of 0…1.
+        ValueError: columns of different lengths, a value of the judge that is not finite, a rate
+            outside of 0…1.
     """
     import numpy as np  # late, as everywhere in this package
 
-    if any(len(column) != len(judge) for column in (labels, strata, clusters) if column is not None):
-        raise ValueError(f"{len(judge)} values of the judge, and labels, strata or clusters of another number of rows")
+    if any(
+        len(column) != len(judge) for column in (labels, strata, clusters) if column is not None
+    ):
+        raise ValueError(
+            f"{len(judge)} values of the judge, and labels, strata or clusters of another number "
+            "of rows"
+        )
     given = labels[np.isfinite(labels)]
     if not np.isfinite(judge).all():
         raise ValueError("a value of the judge is not a finite number")
@@ -144,7 +160,10 @@ def corrected_mean(
     only = sample.estimate(alone, level)
     fit = sample.fit(weight) if weight > 0 else alone
     estimate = sample.estimate(fit, level) if weight > 0 else only
-    count, simple = len(given), alone.variance if len(sample.strata) == 1 else sample.simple_variance()
+    count, simple = (
+        len(given),
+        alone.variance if len(sample.strata) == 1 else sample.simple_variance(),
+    )
     squares = (given - given.mean()) ** 2
     return CorrectedMean(
         value=estimate.value,
@@ -156,7 +175,9 @@ def corrected_mean(
         labels=count,
         rows=len(judge),
         variance=count * simple if simple > 0 else sample.variance_of_ends(),
-        variance_error=float(squares.std() / squares.mean() / math.sqrt(count)) if squares.any() else 0.0,
+        variance_error=float(squares.std() / squares.mean() / math.sqrt(count))
+        if squares.any()
+        else 0.0,
     )
 
 
@@ -193,7 +214,11 @@ class _Sample:
         import numpy as np
 
         self.judge, self.labels, self.kind, self.ends = judge, labels, kind, ends
-        self.clusters = np.arange(len(judge)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+        self.clusters = (
+            np.arange(len(judge))
+            if clusters is None
+            else np.unique(clusters, return_inverse=True)[1]
+        )
         self.is_clustered = clusters is not None
         self.labelled = np.isfinite(labels)
         self.count = int(self.labelled.sum())
@@ -213,7 +238,10 @@ class _Sample:
         fewest = min(len(given) for given, _ in self.strata)
         if fewest < FEWEST_LABELS:
             where = "" if len(self.strata) == 1 else " in a stratum"
-            return f"{fewest} label{'s' if fewest != 1 else ''}{where}, of {FEWEST_LABELS} that are the fewest"
+            return (
+                f"{fewest} label{'s' if fewest != 1 else ''}{where}, of {FEWEST_LABELS} that are "
+                "the fewest"
+            )
         if self.freedom < 1:
             return f"the labels are of {self.groups} independent groups of rows, which are too few"
         if self.kind == "mean" and self.ends is None and np.ptp(self.labels[self.labelled]) == 0:
@@ -227,18 +255,23 @@ class _Sample:
         covariance = variance = 0.0
         for given, rest in self.strata:
             rows = np.concatenate([given, rest])
-            if not len(rest) or np.ptp(self.judge[rows]) == 0:  # the variance of equal numbers may be rounded to > 0
+            if (
+                not len(rest) or np.ptp(self.judge[rows]) == 0
+            ):  # the variance of equal numbers may be rounded to > 0
                 continue
             share, values = (len(rows) / len(self.judge)) ** 2, self.judge[given]
             products = (self.labels[given] - self.labels[given].mean()) * (values - values.mean())
             covariance += share * float(products.mean()) / len(given)
-            variance += share * float(self.judge[rows].var(ddof=1)) * (1 / len(given) + 1 / len(rest))
+            variance += (
+                share * float(self.judge[rows].var(ddof=1)) * (1 / len(given) + 1 / len(rest))
+            )
         return min(1.0, max(0.0, covariance / variance)) if variance > 0 else 0.0
 
     def fit(self, weight: float) -> _Fit:
         """Return θ and its variance.
 
-        Each row has a share in the error of θ. The shares of a cluster are added up before they are squared.
+        Each row has a share in the error of θ. The shares of a cluster are added up before they are
+        squared.
         """
         import numpy as np
 
@@ -253,13 +286,20 @@ class _Sample:
                 value += part * used * middle
             total = float(rectified.sum())
             value += part * total / len(given)
-            times = len(given) / self.count if self.kind == "rate" else 0.0  # that a pseudo-label counts
+            times = (
+                len(given) / self.count if self.kind == "rate" else 0.0
+            )  # that a pseudo-label counts
             size = len(given) + 4 * times
             mean = (total + times * (2 - 2 * used)) / size
             smoothed += part * (mean + used * middle if used else mean)
             factor = part / size * _bessel(size)
             shares[given] = factor * (rectified - mean)
-            pseudo = (1.0 - used, 1.0, -used, 0.0)  # labels of 1 and 0, with the judge right and wrong
+            pseudo = (
+                1.0 - used,
+                1.0,
+                -used,
+                0.0,
+            )  # labels of 1 and 0, with the judge right and wrong
             added += times * factor**2 * sum((each - mean) ** 2 for each in pseudo)
         sums, factor = np.bincount(self.clusters, shares).astype(float), 1.0
         if self.is_clustered:
@@ -299,7 +339,10 @@ class _Sample:
         if self.kind == "mean":
             half = reach * math.sqrt(fit.variance)
             return Estimate(fit.value, Interval(fit.value - half, fit.value + half))
-        value, end = min(1.0, max(0.0, fit.value)), 2 / (self.count + 4)  # of labels that are all alike
+        value, end = (
+            min(1.0, max(0.0, fit.value)),
+            2 / (self.count + 4),
+        )  # of labels that are all alike
         smoothed = min(1 - end, max(end, fit.smoothed))
         size = smoothed * (1 - smoothed) / fit.variance
         if fit.weight == 0 and len(self.strata) == 1 and not self.is_clustered:
@@ -330,11 +373,13 @@ def t_quantile(level: float, freedom: float = math.inf) -> float:
 def labels_needed(found: CorrectedMean, half_width: float) -> LabelCount:
     """Return how many randomly drawn labels in all make the 95 % interval ± `half_width`, judging by the labels so far.
 
-    The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
-    The range takes the ends of the intervals of r (by Fisher's z) and of σ².
+    The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation
+    of labels and judge. The range takes the ends of the intervals of r (by Fisher's z) and of σ².
     """
     count, rows = found.labels, found.rows
-    explained = (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
+    explained = (
+        (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
+    )
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
     factor = _PLAN_MARGIN * t_quantile(0.95) ** 2 * found.variance

@@ -1,12 +1,13 @@
 """Whether a judge has changed since its first run: its new judgments of fixed rows against several earlier ones.
 
-If the judge is unchanged, the judgments of a row, earlier and new, are draws of one distribution, and which of them are
-the new ones is exchangeable. So the statistic, the sum over rows of |mean of the new − mean of the earlier|, is
-compared with its values for other choices of the new ones within each row. The level of this permutation test holds for
-any noise of the judge; noise costs power alone.
+If the judge is unchanged, the judgments of a row, earlier and new, are draws of one distribution,
+and which of them are the new ones is exchangeable. So the statistic, the sum over rows of |mean of
+the new − mean of the earlier|, is compared with its values for other choices of the new ones within
+each row. The level of this permutation test holds for any noise of the judge; noise costs power
+alone.
 
-Source: Fisher's permutation test, stratified by row; p-values as Phipson and Smyth, Permutation P-values Should Never
-Be Zero (2010).
+Source: Fisher's permutation test, stratified by row; p-values as Phipson and Smyth, Permutation
+P-values Should Never Be Zero (2010).
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ class DriftTest:
 
     Attributes:
         rows: rows that were compared.
-        flipped: those whose median score differs from that of the earlier judgments by more than `FLIP`.
-        expected: how many of them an unchanged judge would flip, by its own noise among the earlier judgments.
+        flipped: those whose median score differs from that of the earlier judgments by more than
+            `FLIP`.
+        expected: how many of them an unchanged judge would flip, by its own noise among the earlier
+            judgments.
         p: the p-value that the judge is unchanged.
     """
 
@@ -44,21 +47,30 @@ def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]
     """Compare new judgments with earlier ones.
 
     Args:
-        earlier: for each row its scores in the first run, the same number for all rows, at least two.
+        earlier: for each row its scores in the first run, the same number for all rows, at least
+            two.
         new: for each row its scores now, the same number for all rows, at least one.
     """
     import numpy as np  # late: --help needs none
 
     size = len(new[0]) if new else 1
-    flipped = sum(_differs(median(after), median(before)) for before, after in zip(earlier, new, strict=True))
+    flipped = sum(
+        _differs(median(after), median(before)) for before, after in zip(earlier, new, strict=True)
+    )
     expected = sum(_noise(before, size) for before in earlier)
     # A row whose judgments are all equal adds 0 whichever of them are the new ones.
-    active = [(*after, *before) for before, after in zip(earlier, new, strict=True) if len({*after, *before}) > 1]
+    active = [
+        (*after, *before)
+        for before, after in zip(earlier, new, strict=True)
+        if len({*after, *before}) > 1
+    ]
     if not active:
         return DriftTest(len(new), flipped, expected, 1.0)
     values = np.array(active)
     total, count = values.sum(axis=1), values.shape[1]
-    choices = [list(chosen) for chosen in combinations(range(count), size)]  # the first one is what was seen
+    choices = [
+        list(chosen) for chosen in combinations(range(count), size)
+    ]  # the first one is what was seen
     sums = np.stack([values[:, chosen].sum(axis=1) for chosen in choices], axis=1)
     differences = np.abs(sums / size - (total[:, None] - sums) / (count - size))
     seen = differences[:, 0].sum()

@@ -1,21 +1,23 @@
 """Tell that a training judge and a gold judge drift apart: an alarm that holds over a whole training run.
 
-Each check compares the scores that both judges gave the same rollouts, each rollout of another group, since rollouts of
-one group depend on each other. The first checks are the reference: two judges may differ by a constant, and only what
-comes on top of it, and of a tolerance, counts.
+Each check compares the scores that both judges gave the same rollouts, each rollout of another
+group, since rollouts of
+one group depend on each other. The first checks are the reference: two judges may differ by a
+constant, and only what comes on top of it, and of a tolerance, counts.
 
-Few rollouts have no normal mean, least of all where the judges seldom differ: checks with fewer than `FEWEST_ROLLOUTS`
-are put together until they have so many, and no alarm comes before.
+Few rollouts have no normal mean, least of all where the judges seldom differ: checks with fewer
+than `FEWEST_ROLLOUTS` are put together until they have so many, and no alarm comes before.
 
-Guarantees: if the gap never exceeds that of the reference by more than the tolerance, the probability of an alarm in
-the whole run is at most `1 / ALARM_AT` up to the normal approximation of the mean of a check. It is the value of a bet
-that grows only if the gap does, mixed over when the drift begins and over how large it is (Ville's inequality).
+Guarantees: if the gap never exceeds that of the reference by more than the tolerance, the
+probability of an alarm in the whole run is at most `1 / ALARM_AT` up to the normal approximation of
+the mean of a check. It is the value of a bet that grows only if the gap does, mixed over when the
+drift begins and over how large it is (Ville's inequality).
 
-What it cannot tell: a gap that two scales make (a gold judge that uses less of its scale) from one that a policy makes
-by gaming the training judge; and near the top of the scale no gap can grow.
+What it cannot tell: a gap that two scales make (a gold judge that uses less of its scale) from one
+that a policy makes by gaming the training judge; and near the top of the scale no gap can grow.
 
-Source: Ville (1939); Ramdas et al., Game-theoretic statistics and safe anytime-valid inference (2023), sections 3 and
-4; the mixture over start times is that of Shin et al., E-detectors (2022).
+Source: Ville (1939); Ramdas et al., Game-theoretic statistics and safe anytime-valid inference
+(2023), sections 3 and 4; the mixture over start times is that of Shin et al., E-detectors (2022).
 """
 
 from __future__ import annotations
@@ -46,8 +48,10 @@ class GapCheck:
         rollouts: how many rollouts both judges scored; of several checks together, all of theirs.
         gap: the mean of training score − gold score.
         error: its standard error; 0 with one rollout of a check in the reference.
-        limit: the mean gap that is still within the reference and the tolerance; `None` in the reference.
-        evidence: what the bets are worth after this check; 1 in the reference, and before the first bet.
+        limit: the mean gap that is still within the reference and the tolerance; `None` in the
+            reference.
+        evidence: what the bets are worth after this check; 1 in the reference, and before the first
+            bet.
         is_alarm: the evidence is the detector's `alarm_at` or more.
     """
 
@@ -82,7 +86,11 @@ class Moments:
     @property
     def variance(self) -> float:
         """Return the variance of a sample; 0 of fewer than two numbers."""
-        return max(0.0, self.squares - self.total * self.mean) / (self.count - 1) if self.count > 1 else 0.0
+        return (
+            max(0.0, self.squares - self.total * self.mean) / (self.count - 1)
+            if self.count > 1
+            else 0.0
+        )
 
 
 @dataclass(slots=True)
@@ -90,11 +98,13 @@ class GapDetector:
     """Adds up the evidence of the checks of one run.
 
     Attributes:
-        checks: how many checks after the reference are planned, 1 or more; further ones are valid, too, and find less.
+        checks: how many checks after the reference are planned, 1 or more; further ones are valid,
+            too, and find less.
         reference_rollouts: the first checks, until they have so many rollouts, are the reference.
         tolerance: on the scale of the scores: a gap may grow by so much.
-        alarm_at: the evidence at which it is an alarm; where several detectors watch one run, `ALARM_AT` times their
-            number keeps all alarms together false in at most 1 of `ALARM_AT` runs.
+        alarm_at: the evidence at which it is an alarm; where several detectors watch one run,
+            `ALARM_AT` times their number keeps all alarms together false in at most 1 of `ALARM_AT`
+            runs.
     """
 
     checks: int
@@ -139,8 +149,11 @@ class GapDetector:
             error = math.sqrt(own.variance / own.count)
             return GapCheck(step, own.count, own.mean, error, limit, self._evidence, is_alarm=False)
         own, self._waiting = self._waiting, Moments()
-        together = (_SHRINKAGE * reference.variance + own.count * own.variance) / (_SHRINKAGE + own.count)
-        # Judges that never differ have no variance; half a tolerance keeps one odd rollout from being proof.
+        together = (_SHRINKAGE * reference.variance + own.count * own.variance) / (
+            _SHRINKAGE + own.count
+        )
+        # Judges that never differ have no variance; half a tolerance keeps one odd rollout from
+        # being proof.
         error = max(math.sqrt(together / own.count), self.tolerance / (2.0 * math.sqrt(own.count)))
         self._bet((own.mean - limit) / error)
         is_alarm = self._evidence >= self.alarm_at
@@ -161,9 +174,14 @@ class GapDetector:
     def _bet(self, z: float) -> None:
         """Add the evidence of a gap that is so many standard errors above the limit."""
         self._made += 1
-        # Beyond the plan a start has a weight of a convergent series, so that all weights still add up to 2 at most.
+        # Beyond the plan a start has a weight of a convergent series, so that all weights still add
+        # up to 2 at most.
         beyond = self._made - self.checks
-        weight = 1.0 / self.checks if beyond <= 0 else 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
+        weight = (
+            1.0 / self.checks
+            if beyond <= 0
+            else 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
+        )
         for place, bet in enumerate(_BETS):
             grown = (self._values[place] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
             self._values[place] = min(grown, _MOST_EVIDENCE)

@@ -1,23 +1,27 @@
 """Intervals of rates, of means and of ratios: one function for all that commands, files and pages show.
 
-Values on a scale with two ends (rates from 0 to 1, scores from 1 to 5, differences of these) have the mid-P interval. A
-rate of independent rows has that of the binomial distribution, exactly. Other values have its generalisation: each row
-gets a random weight, exponentially distributed, and one further row is at the low end of the scale or at the high one,
-each with probability ½. P(q), the probability that the weighted mean is at most q, is ½ P(X > k) + ½ P(X ≥ k) of a
-binomial X where all values are 0 or 1. The interval is between the quantiles of P. So its width comes from the number
-of rows and the scale where all values are equal, and rare values that no row has yet are within it. Nothing is drawn at
+Values on a scale with two ends (rates from 0 to 1, scores from 1 to 5, differences of these) have
+the mid-P interval. A
+rate of independent rows has that of the binomial distribution, exactly. Other values have its
+generalisation: each row gets a random weight, exponentially distributed, and one further row is at
+the low end of the scale or at the high one, each with probability ½. P(q), the probability that the
+weighted mean is at most q, is ½ P(X > k) + ½ P(X ≥ k) of a binomial X where all values are 0 or 1.
+The interval is between the quantiles of P. So its width comes from the number of rows and the scale
+where all values are equal, and rare values that no row has yet are within it. Nothing is drawn at
 random: P is the saddlepoint approximation to the distribution of a sum of exponential variables.
 
 Values without known ends (raw scores of reward models) have Student's t.
 
-Rows of one cluster, such as the responses to one prompt, depend on each other: their sums are one row.
+Rows of one cluster, such as the responses to one prompt, depend on each other: their sums are one
+    row.
 
 Sources:
-    Clopper and Pearson, The use of confidence or fiducial limits (1934); Lancaster, Significance tests in discrete
-    distributions (1961), for mid-P; Gaffke, Three test statistics for a nonparametric one-sided hypothesis on the mean
-    of a nonnegative variable (2005), whose bounds have the further row with certainty; Rubin, The Bayesian bootstrap
-    (1981), for the weights; Lugannani and Rice, Saddle point approximation for the distribution of the sum of
-    independent random variables (1980); Cochran, Sampling Techniques (1977), section 6.3, for ratios.
+    Clopper and Pearson, The use of confidence or fiducial limits (1934); Lancaster, Significance
+    tests in discrete distributions (1961), for mid-P; Gaffke, Three test statistics for a
+    nonparametric one-sided hypothesis on the mean of a nonnegative variable (2005), whose bounds
+    have the further row with certainty; Rubin, The Bayesian bootstrap (1981), for the weights;
+    Lugannani and Rice, Saddle point approximation for the distribution of the sum of independent
+    random variables (1980); Cochran, Sampling Techniques (1977), section 6.3, for ratios.
 """
 
 from __future__ import annotations
@@ -96,12 +100,20 @@ def ends_of(values: Numbers, ends: Ends | None = None) -> Ends | None:
     import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
 
     if ends is None:
-        return UNIT if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high else None
+        return (
+            UNIT
+            if len(values) and np.min(values) >= UNIT.low and np.max(values) <= UNIT.high
+            else None
+        )
     return ends.around(Ends(float(np.min(values)), float(np.max(values))))
 
 
 def estimate_mean(
-    totals: Numbers, weights: Numbers | None = None, *, clusters: Codes | None = None, ends: Ends | None = None
+    totals: Numbers,
+    weights: Numbers | None = None,
+    *,
+    clusters: Codes | None = None,
+    ends: Ends | None = None,
 ) -> MeanEstimate | str:
     """Estimate sum(totals) / sum(weights) over rows that are a sample.
 
@@ -109,11 +121,12 @@ def estimate_mean(
         totals: one for each row.
         weights: one for each row, each > 0; `None` for a mean, whose weights are 1.
         clusters: for each row the number of its cluster; `None` if rows are independent.
-        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0 and 1 if no row is
-            beyond them.
+        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0
+            and 1 if no row is beyond them.
 
     Returns:
-        The estimate, or why there is none: fewer than two clusters, or equal values without known ends.
+        The estimate, or why there is none: fewer than two clusters, or equal values without known
+            ends.
 
     Raises:
         ValueError: there is no row, or a weight is not positive.
@@ -129,7 +142,11 @@ def estimate_mean(
         codes = np.unique(clusters, return_inverse=True)[1]
         top, bottom = (np.bincount(codes, column).astype(float) for column in (top, bottom))
     if len(top) < 2:
-        return "fewer than two rows" if clusters is None or len(clusters) < 2 else "all rows are of one prompt"
+        return (
+            "fewer than two rows"
+            if clusters is None or len(clusters) < 2
+            else "all rows are of one prompt"
+        )
     value = float(top.sum() / bottom.sum())
     if ends is None:
         return _student(value, (top - value * bottom) / bottom.mean())
@@ -204,7 +221,9 @@ def _rate(hits: int, rows: int, ends: Ends) -> MeanEstimate:
     return MeanEstimate(value, rows, lambda share: _solve(below, share, value, error, ends), below)
 
 
-def _on_scale(value: float, totals: Floats, weights: Floats, ends: Ends, noise: float = 0.0) -> MeanEstimate:
+def _on_scale(
+    value: float, totals: Floats, weights: Floats, ends: Ends, noise: float = 0.0
+) -> MeanEstimate:
     """Estimate a ratio of rows whose values are on a scale.
 
     Args:
@@ -216,10 +235,16 @@ def _on_scale(value: float, totals: Floats, weights: Floats, ends: Ends, noise: 
     """
     import numpy as np
 
-    unit, places = (1.0, _ROUNDED) if len(totals) <= _MANY else (float(weights.mean()) * ends.span, _ROUNDED_OF_MANY)
+    unit, places = (
+        (1.0, _ROUNDED)
+        if len(totals) <= _MANY
+        else (float(weights.mean()) * ends.span, _ROUNDED_OF_MANY)
+    )
     rows = np.round(np.stack([totals, weights]) / unit, places) * unit
     kinds, counts = np.unique(rows, axis=1, return_counts=True)
-    size = float((weights**2).sum() / weights.sum())  # of the further row: the mean weight if they are equal
+    size = float(
+        (weights**2).sum() / weights.sum()
+    )  # of the further row: the mean weight if they are equal
     spread = noise * float(weights.sum())
     tops, bottoms = (np.append(column, 0.0) for column in kinds)
     times = np.append(counts, 1).astype(float)
@@ -231,8 +256,12 @@ def _on_scale(value: float, totals: Floats, weights: Floats, ends: Ends, noise: 
             found += 0.5 * _sum_is_negative(tops - truth * bottoms, times, spread)
         return found
 
-    error = math.hypot(noise, math.sqrt(float(((totals - value * weights) ** 2).sum())) / float(weights.sum()))
-    return MeanEstimate(value, len(totals), lambda share: _solve(below, share, value, error, ends), below)
+    error = math.hypot(
+        noise, math.sqrt(float(((totals - value * weights) ** 2).sum())) / float(weights.sum())
+    )
+    return MeanEstimate(
+        value, len(totals), lambda share: _solve(below, share, value, error, ends), below
+    )
 
 
 _SMALLEST_SLOPE = 1e-90
@@ -251,24 +280,35 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
     highest, lowest = float(slopes.max()), float(slopes.min())
     if max(highest, -lowest) < _SMALLEST_SLOPE * noise:
         return 0.5
-    if 0 < max(highest, -lowest) < _SMALLEST_SLOPE:  # their cubes would be 0; the sum's sign depends on no unit
+    if (
+        0 < max(highest, -lowest) < _SMALLEST_SLOPE
+    ):  # their cubes would be 0; the sum's sign depends on no unit
         unit = max(highest, -lowest)
         slopes, noise, highest, lowest = slopes / unit, noise / unit, highest / unit, lowest / unit
-    if 0 < min(highest, -lowest) < _SMALLEST_SLOPE:  # it does not depend on a side that is so much smaller, either
+    if (
+        0 < min(highest, -lowest) < _SMALLEST_SLOPE
+    ):  # it does not depend on a side that is so much smaller, either
         slopes = np.where(np.abs(slopes) < _SMALLEST_SLOPE, 0.0, slopes)
         highest, lowest = float(slopes.max()), float(slopes.min())
     if noise < 1e-9 * max(highest, -lowest):
         noise = 0.0
     if not noise and (lowest >= 0 or highest <= 0):
         return float(highest <= 0)
-    reach = math.sqrt(float(counts.sum())) / noise if noise else math.inf  # the saddlepoint is not beyond it
-    left, right = max(-reach, 1 / lowest) if lowest < 0 else -reach, min(reach, 1 / highest) if highest > 0 else reach
+    reach = (
+        math.sqrt(float(counts.sum())) / noise if noise else math.inf
+    )  # the saddlepoint is not beyond it
+    left, right = (
+        max(-reach, 1 / lowest) if lowest < 0 else -reach,
+        min(reach, 1 / highest) if highest > 0 else reach,
+    )
     square, place = noise**2, 0.0
     while True:  # Newton's method for the saddlepoint, between two bounds that only come nearer
         shares = slopes / (1 - place * slopes)
         first = float((counts * shares).sum()) + square * place
         second = float((counts * shares**2).sum()) + square
-        if abs(first) <= 1e-6 * math.sqrt(second):  # of a stationary point: P is exact to twice as many digits
+        if abs(first) <= 1e-6 * math.sqrt(
+            second
+        ):  # of a stationary point: P is exact to twice as many digits
             break
         left, right = (left, place) if first > 0 else (place, right)
         step = place - first / second
@@ -285,7 +325,9 @@ def _sum_is_negative(slopes: Floats, counts: Floats, noise: float) -> float:
     return math.erfc(-score / math.sqrt(2)) / 2
 
 
-def _solve(below: Callable[[float], float], share: float, value: float, error: float, ends: Ends) -> float:
+def _solve(
+    below: Callable[[float], float], share: float, value: float, error: float, ends: Ends
+) -> float:
     """Return where a function that rises along the scale is equal to a share; an end of the scale if it never is.
 
     Args:

@@ -1,8 +1,8 @@
 """Two measurements of the same rows: the interval of their difference, paired tests, and the rows that would settle it.
 
-Intervals are of the differences of rows, so that what makes a row easy or hard for both sides does not count as noise.
-The tests are scipy's. A statistic that is not defined for its input is replaced by the reason: it is never 0 and never
-NaN.
+Intervals are of the differences of rows, so that what makes a row easy or hard for both sides does
+not count as noise. The tests are scipy's. A statistic that is not defined for its input is replaced
+by the reason: it is never 0 and never NaN.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class RatioTerms:
         import numpy as np
 
         ratio, weights = self.ratio, np.asarray(self.weights, dtype=float)
-        values: Floats = ratio + (np.asarray(self.totals, dtype=float) - ratio * weights) / weights.mean()
+        values: Floats = (
+            ratio + (np.asarray(self.totals, dtype=float) - ratio * weights) / weights.mean()
+        )
         return values
 
     def at(self, places: Codes | slice) -> RatioTerms:
@@ -66,7 +68,9 @@ class RatioTerms:
         """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
         import numpy as np
 
-        return RatioTerms(*(np.bincount(units, column).astype(float) for column in (self.totals, self.weights)))
+        return RatioTerms(
+            *(np.bincount(units, column).astype(float) for column in (self.totals, self.weights))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +125,27 @@ def paired_intervals(
     Args:
         first: totals and weights of the rows on the first side.
         second: those of the same rows, in the same order, on the second side.
-        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0 and 1 if no row is
-            beyond them.
+        ends: of the scale of a row's total / weight; `None` if they are not known. Then they are 0
+            and 1 if no row is beyond them.
         level: coverage.
 
     Returns:
-        The intervals, or why there are none: fewer than two rows, or equal rows on a scale without known ends.
+        The intervals, or why there are none: fewer than two rows, or equal rows on a scale without
+            known ends.
 
     Raises:
         ValueError: the sides have different numbers of rows, or a weight is not positive.
 
     Source:
-        The difference of two ratios is linearised: Cochran, Sampling Techniques (1977), section 6.5.
+        The difference of two ratios is linearised: Cochran, Sampling Techniques (1977), section
+            6.5.
     """
     import numpy as np  # late, as everywhere in this package
 
     if len(first.totals) != len(second.totals):
-        raise ValueError(f"{len(first.totals)} rows on the first side, {len(second.totals)} on the second")
+        raise ValueError(
+            f"{len(first.totals)} rows on the first side, {len(second.totals)} on the second"
+        )
     if any((np.asarray(side.weights) <= 0).any() for side in (first, second)):
         raise ValueError("a weight is not positive")
     ends = ends_of(np.concatenate([first.values, second.values]), ends)
@@ -158,8 +166,10 @@ def paired_intervals(
 def _drawn(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
     """How often each kind of row is in each of `size` resamples, given how many rows of each kind there are.
 
-    The counts of a resample have a multinomial distribution. It is drawn from directly where there are few kinds, as of
-    win rates, and row by row where nearly every row is a kind of its own: both times what takes less time.
+    The counts of a resample have a multinomial distribution. It is drawn from directly where there
+    are few kinds, as of
+    win rates, and row by row where nearly every row is a kind of its own: both times what takes
+        less time.
     """
     import numpy as np
 
@@ -169,7 +179,9 @@ def _drawn(generator: np.random.Generator, counts: Codes, size: int) -> Floats:
     kind_of_row = np.repeat(np.arange(len(counts)), counts)
     drawn = np.empty((size, len(counts)))  # floats, which are multiplied quickly
     for resample in drawn:
-        resample[:] = np.bincount(kind_of_row[generator.integers(0, rows, size=rows)], minlength=len(counts))
+        resample[:] = np.bincount(
+            kind_of_row[generator.integers(0, rows, size=rows)], minlength=len(counts)
+        )
     return drawn
 
 
@@ -184,14 +196,20 @@ def sign_test(first: Numbers, second: Numbers) -> PairedTest:
 
     is_binary = all(np.isin(side, (0.0, 1.0)).all() for side in (first, second))
     name: TestName = "mcnemar" if is_binary else "sign"
-    return _paired_test(name, first, second, lambda changes: binomtest(int((changes > 0).sum()), len(changes)).pvalue)
+    return _paired_test(
+        name,
+        first,
+        second,
+        lambda changes: binomtest(int((changes > 0).sum()), len(changes)).pvalue,
+    )
 
 
 def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     """Wilcoxon's signed-rank test over the rows whose values differ; exact or approximate, as scipy chooses.
 
-    Rows that are equal are left out ahead of scipy's choice, because it approximates whenever there is one. The
-    approximation finds p = 0.03 for five rows that all went up, of which the exact p-value is 0.06.
+    Rows that are equal are left out ahead of scipy's choice, because it approximates whenever there
+    is one. The approximation finds p = 0.03 for five rows that all went up, of which the exact
+    p-value is 0.06.
 
     Source:
         Wilcoxon, Individual comparisons by ranking methods (1945).
@@ -201,10 +219,13 @@ def wilcoxon_test(first: Numbers, second: Numbers) -> PairedTest:
     return _paired_test("wilcoxon", first, second, lambda changes: wilcoxon(changes).pvalue)
 
 
-def _paired_test(name: TestName, first: Numbers, second: Numbers, p_value: Callable[[Floats], float]) -> PairedTest:
+def _paired_test(
+    name: TestName, first: Numbers, second: Numbers, p_value: Callable[[Floats], float]
+) -> PairedTest:
     """The test whose p-value is computed of the changes that are not 0.
 
-    Changes are rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change from 0.3.
+    Changes are rounded so that 0.3 − 0.2 and 0.2 − 0.1 have one rank, and 0.1 + 0.2 is no change
+    from 0.3.
     """
     import numpy as np
 
@@ -216,7 +237,9 @@ def _paired_test(name: TestName, first: Numbers, second: Numbers, p_value: Calla
         return PairedTest(name, None, 0, 0, "no row has another value")
     p = float(p_value(changes))
     if not math.isfinite(p):
-        return PairedTest(name, None, higher, lower, f"scipy finds no p-value for {len(changes)} rows")
+        return PairedTest(
+            name, None, higher, lower, f"scipy finds no p-value for {len(changes)} rows"
+        )
     return PairedTest(name, p, higher, lower)
 
 
@@ -233,23 +256,29 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, power: float = 0.8) -> RowsNeeded:
+def rows_needed(
+    first: RatioTerms, second: RatioTerms, *, level: float = 0.95, power: float = 0.8
+) -> RowsNeeded:
     """How many rows the interval of a difference of this size would take to exclude 0, with a probability of `power`.
 
-    n = ((z_level + z_power) · s / d)², where d is the observed difference and s the standard deviation over the rows of
-    what each contributes to it: second − first where weights are 1, and for ratios the residuals of the linearised
+    n = ((z_level + z_power) · s / d)², where d is the observed difference and s the standard
+    deviation over the rows of
+    what each contributes to it: second − first where weights are 1, and for ratios the residuals of
+    the linearised
     ratio. It is an estimate: it takes d and s for the true ones.
 
     Source:
-        Miller, Adding error bars to evals (2024), section 5; the residuals: Cochran, Sampling Techniques (1977),
-        section 6.3.
+        Miller, Adding error bars to evals (2024), section 5; the residuals: Cochran, Sampling
+        Techniques (1977), section 6.3.
     """
     import numpy as np
     from scipy.stats import norm
 
     difference = second.ratio - first.ratio
     if abs(difference) < 1e-12:
-        return RowsNeeded(None, "the observed difference is 0, which no number of rows would settle")
+        return RowsNeeded(
+            None, "the observed difference is 0, which no number of rows would settle"
+        )
     residuals = [
         np.subtract(side.totals, np.multiply(side.ratio, side.weights)) / np.mean(side.weights)
         for side in (first, second)
@@ -258,7 +287,10 @@ def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, p
         return RowsNeeded(None, "one row says nothing about how much rows vary")
     deviation = float(np.std(residuals[1] - residuals[0], ddof=1))
     if deviation < 1e-12:
-        return RowsNeeded(None, "all rows differ by the same amount, so that nothing is known of how much they vary")
+        return RowsNeeded(
+            None,
+            "all rows differ by the same amount, so that nothing is known of how much they vary",
+        )
     reach = float(norm.ppf((1 + level) / 2) + norm.ppf(power))
     needed = (reach * deviation / abs(difference)) ** 2
     if not math.isfinite(needed):
@@ -276,19 +308,21 @@ def kappa_interval(
 ) -> tuple[float, Interval | None] | str:
     """Cohen's kappa of a judge with gold, or of a second judge minus that of a first, with a percentile interval.
 
-    1 − Σ |x − y|² / E Σ |x − y|², where E is over all pairs of a first and a second label. Of one-hot vectors that is
-    kappa without weights, of numbers kappa with quadratic weights. Rows are resampled, for both judges at once;
-    resamples in which a kappa is undefined are left out.
+    1 − Σ |x − y|² / E Σ |x − y|², where E is over all pairs of a first and a second label. Of
+    one-hot vectors that is kappa without weights, of numbers kappa with quadratic weights. Rows are
+    resampled, for both judges at once; resamples in which a kappa is undefined are left out.
 
     Args:
         sides: of one or two judges, a vector for each gold label and for each of the judge's.
-        rows: for each label the number of its row, from 0 without a gap; the labels of one row are drawn together.
+        rows: for each label the number of its row, from 0 without a gap; the labels of one row are
+            drawn together.
         rounds: number of resamples.
         seed: seed of the resampling.
         level: coverage.
 
     Returns:
-        The kappa or the difference with its interval (`None` with one row), or why a kappa is undefined.
+        The kappa or the difference with its interval (`None` with one row), or why a kappa is
+        undefined.
 
     Source:
         Cohen, A coefficient of agreement for nominal scales (1960); Weighted kappa (1968).

@@ -41,14 +41,23 @@ def put(place: Path) -> Path:
         raise SettingsError(f"{place} is no folder; expected the one in which `gym` is called")
     target = place / "resources_servers" / TEMPLATE.name
     if target.exists():
-        raise SettingsError(f"{target} is there already: remove it first, its changes would be lost")
-    shutil.copytree(TEMPLATE, target, ignore=shutil.ignore_patterns("__pycache__", ".venv", ".pytest_cache"))
+        raise SettingsError(
+            f"{target} is there already: remove it first, its changes would be lost"
+        )
+    shutil.copytree(
+        TEMPLATE, target, ignore=shutil.ignore_patterns("__pycache__", ".venv", ".pytest_cache")
+    )
     requirements = target / "requirements.txt"
-    lines = [requirement("server") if line == _REQUIREMENT else line for line in requirements.read_text().splitlines()]
+    lines = [
+        requirement("server") if line == _REQUIREMENT else line
+        for line in requirements.read_text().splitlines()
+    ]
     requirements.write_text("\n".join(lines) + "\n")
     if not _has_environment_servers(place):
         for config in (target / "configs").glob("*.yaml"):
-            config.write_text(config.read_text(encoding="utf-8").partition(_FROM_0_7)[0], encoding="utf-8")
+            config.write_text(
+                config.read_text(encoding="utf-8").partition(_FROM_0_7)[0], encoding="utf-8"
+            )
     return target
 
 
@@ -79,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "python -m judgegym_trainers.nemo_gym",
         "Put the resources server `judgegym` into a NeMo Gym project.",
     )
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(), help="where `gym` is called; default: here")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path(), help="where `gym` is called; default: here"
+    )
     try:
         target = put(parser.parse_args(argv).folder)
     except (SettingsError, OSError) as error:

@@ -1,9 +1,10 @@
 """The reward server as a resources server that NeMo Gym spawns.
 
-Guarantees: all routes are those of `judgegym judge-server --for nemo_gym`, answered by the same code: `/verify`,
-`/seed_session`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`, `/compare`, `/v1/score` and the page.
-A failed judge is a row with `_ng_failure_class` and `mask_sample`, and never a score; within a session of 0.7 it is an
-HTTP error, which ends one episode. Settings that cannot work end the process at its start, with one line.
+Guarantees: all routes are those of `judgegym judge-server --for nemo_gym`, answered by the same
+code: `/verify`, `/seed_session`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`,
+`/compare`, `/v1/score` and the page. A failed judge is a row with `_ng_failure_class` and
+`mask_sample`, and never a score; within a session of 0.7 it is an HTTP error, which ends one
+episode. Settings that cannot work end the process at its start, with one line.
 
 Source: nemo-gym 0.4.0 and 0.7.0 (`base_resources_server.py`, `server_utils.py`).
 """
@@ -40,9 +41,11 @@ class JudgeGymServerConfig(BaseResourcesServerConfig):
     """The block of the server in NeMo Gym's configuration.
 
     Attributes:
-        reward_server: settings of `judgegym judge-server` by name. What is left out, or null, comes from the variables
-            JUDGEGYM_…, from the YAML file that `config` names, and from the preset `for: nemo_gym`.
-        judge_model_server: the model server of NeMo Gym that is the judge, in place of `judge_base_url`.
+        reward_server: settings of `judgegym judge-server` by name. What is left out, or null, comes
+            from the variables JUDGEGYM_…, from the YAML file that `config` names, and from the
+            preset `for: nemo_gym`.
+        judge_model_server: the model server of NeMo Gym that is the judge, in place of
+            `judge_base_url`.
     """
 
     reward_server: dict[str, Any] = Field(default_factory=dict)
@@ -86,15 +89,21 @@ def _reward_server(config: JudgeGymServerConfig) -> RewardServer:
     misplaced = next((name for name in own if name in _OF_THE_SERVER), None)
     if misplaced is not None:
         expected = "num_workers" if misplaced == "workers" else misplaced
-        raise SettingsError(f"{misplaced}: NeMo Gym serves it; expected {expected} beside entrypoint")
+        raise SettingsError(
+            f"{misplaced}: NeMo Gym serves it; expected {expected} beside entrypoint"
+        )
     address = {"host": config.host, "port": config.port}
     server = RewardServer(**{"for": "nemo_gym", **own, **_judge(config, own), **address})
     settings = server.load().settings
     if settings.tokens:
-        raise SettingsError("tokens: NeMo Gym's clients send none to a server that it spawns; expected an external one")
+        raise SettingsError(
+            "tokens: NeMo Gym's clients send none to a server that it spawns; expected an external "
+            "one"
+        )
     if not settings.insecure and not is_loopback(f"http://{config.host}"):
         raise SettingsError(
-            f"insecure: {config.host} is open to other machines, and NeMo Gym's clients send no token; expected true"
+            f"insecure: {config.host} is open to other machines, and NeMo Gym's clients send no "
+            "token; expected true"
         )
     settings.check_processes(config.num_workers or 1, setting="num_workers")
     return server
@@ -109,6 +118,11 @@ def _judge(config: JudgeGymServerConfig, own: Mapping[str, JSON]) -> Mapping[str
     if config.judge_model_server is None:
         return {}
     if "judge_base_url" in own:
-        raise SettingsError("judge_base_url: judge_model_server names the judge already; expected one of the two")
+        raise SettingsError(
+            "judge_base_url: judge_model_server names the judge already; expected one of the two"
+        )
     name = config.judge_model_server.name
-    return {"judge_base_url": f"{get_server_url(name)}/v1", "judge_model_name": own.get("judge_model_name", name)}
+    return {
+        "judge_base_url": f"{get_server_url(name)}/v1",
+        "judge_model_name": own.get("judge_model_name", name),
+    }

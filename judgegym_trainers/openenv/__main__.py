@@ -17,10 +17,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until the process is ended."""
     parser = OneLineParser(
         "python -m judgegym_trainers.openenv",
-        "Serve an environment to OpenEnv's clients. Further arguments are settings of `judgegym serve`, "
+        "Serve an environment to OpenEnv's clients. Further arguments are settings of `judgegym "
+        "serve`, "
         "such as --env.judge_model_name=NAME, --config=FILE or --offline.",
     )
-    parser.add_argument("environment", help="a built-in name such as arena_hard, or path/to/file.py:Class")
+    parser.add_argument(
+        "environment", help="a built-in name such as arena_hard, or path/to/file.py:Class"
+    )
     parser.add_argument("--split", choices=("train", "eval"), default="train")
     parser.add_argument("--sessions", type=int, help="WebSocket sessions at once (256)")
     parser.add_argument("--host", default="127.0.0.1")

@@ -26,20 +26,26 @@ class CompletionAction(Action):
     """A completion of the policy."""
 
     completion: str = Field(description="the text of the completion")
-    reasoning: str | None = Field(default=None, description="reasoning that the endpoint returned apart from the text")
+    reasoning: str | None = Field(
+        default=None, description="reasoning that the endpoint returned apart from the text"
+    )
     finish_reason: str | None = Field(default=None, description="`length` if the text was cut off")
     uid: str | None = Field(
-        default=None, description="the row that it answers; needed for POST /step, which has no session"
+        default=None,
+        description="the row that it answers; needed for POST /step, which has no session",
     )
 
 
 class RowObservation(Observation):
     """A row after `reset`, the outcome of its completion after `step`.
 
-    The reward is `None` where the judge failed; then `metadata` has `judge_failed`, and why in `explanation`.
+    The reward is `None` where the judge failed; then `metadata` has `judge_failed`, and why in
+    `explanation`.
     """
 
-    messages: list[dict[str, Any]] = Field(default_factory=list, description="what the policy is asked")
+    messages: list[dict[str, Any]] = Field(
+        default_factory=list, description="what the policy is asked"
+    )
     uid: str = Field(default="", description="the row's id")
 
 
@@ -60,8 +66,12 @@ class SingleTurnClient(EnvClient[CompletionAction, RowObservation, RowState]):
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[RowObservation]:
         reward, done = payload.get("reward"), bool(payload.get("done", False))
-        observation = RowObservation(**{**payload.get("observation", {}), "reward": reward, "done": done})
-        return StepResult(observation=observation, reward=reward, done=done, metadata=observation.metadata)
+        observation = RowObservation(
+            **{**payload.get("observation", {}), "reward": reward, "done": done}
+        )
+        return StepResult(
+            observation=observation, reward=reward, done=done, metadata=observation.metadata
+        )
 
     def _parse_state(self, payload: dict[str, Any]) -> RowState:
         return RowState(**payload)

@@ -2,13 +2,14 @@
 
     rubric = JudgeRubric("http://127.0.0.1:8400")
 
-Guarantees: a failed judge is `None`, OpenEnv's "no reward", and never a number; what the judge said is in the
-observation's metadata. OpenEnv's own containers do not know `None`: `Gate` and `WeightedSum` raise a `TypeError` over
-it, and `Sequential` goes on and returns the score of the rubrics that follow. A composition with judges is therefore
-wrapped in `FailSafe`, whose reward is `None` if a judge in it has failed.
+Guarantees: a failed judge is `None`, OpenEnv's "no reward", and never a number; what the judge said
+is in the observation's metadata. OpenEnv's own containers do not know `None`: `Gate` and
+`WeightedSum` raise a `TypeError` over it, and `Sequential` goes on and returns the score of the
+rubrics that follow. A composition with judges is therefore wrapped in `FailSafe`, whose reward is
+`None` if a judge in it has failed.
 
-Where a text of a request is, is said by a path such as `observation.metadata.question`, by several of which the first
-that is there counts, or by a function of action and observation.
+Where a text of a request is, is said by a path such as `observation.metadata.question`, by several
+of which the first that is there counts, or by a function of action and observation.
 
 Source: openenv 0.10.0, `openenv.core.rubrics`.
 """
@@ -39,12 +40,15 @@ _QUESTION_NAMES = ("messages", "prompt", "question")
 _ANSWER_NAMES = ("completion", "response", "answer", "message", "text", "content")
 
 PROMPT = tuple(
-    f"{place}.{name}" for place in ("observation", "observation.metadata", "action") for name in _QUESTION_NAMES
+    f"{place}.{name}"
+    for place in ("observation", "observation.metadata", "action")
+    for name in _QUESTION_NAMES
 )
 RESPONSE = tuple(f"action.{name}" for name in _ANSWER_NAMES)
 TOOLS = ("observation.tools", "observation.metadata.tools")
 FIELDS: Mapping[Field, Place] = {
-    name: (f"observation.{name}", f"observation.metadata.{name}", f"action.metadata.{name}") for name in NAMES
+    name: (f"observation.{name}", f"observation.metadata.{name}", f"action.metadata.{name}")
+    for name in NAMES
 }
 
 
@@ -60,7 +64,9 @@ def check_places(prompt: Place, response: Place, fields: Mapping[Field, Place]) 
     for place in (prompt, response, *fields.values()):
         for path in _paths(place):
             if not path.startswith(("action.", "observation.")):
-                raise SettingsError(f"{path!r}: expected a path such as observation.prompt or action.completion")
+                raise SettingsError(
+                    f"{path!r}: expected a path such as observation.prompt or action.completion"
+                )
 
 
 def row_at(
@@ -77,14 +83,19 @@ def row_at(
         observation: OpenEnv's.
         prompt: where it is what the policy was asked, as text or messages.
         response: where it is what the policy has answered.
-        fields: where it is what else the judge is shown, by the names of `POST /v1/score`; what is missing is left out.
+        fields: where it is what else the judge is shown, by the names of `POST /v1/score`; what is
+            missing is left out.
     """
-    asked, said = (_conversation(_found(place, action, observation)) for place in (prompt, response))
+    asked, said = (
+        _conversation(_found(place, action, observation)) for place in (prompt, response)
+    )
     if not asked:
         return CompletionRow({}, "", f"no prompt in {_named(prompt)}")
     if said is None:
         return CompletionRow({}, "", f"no response in {_named(response)}")
-    cells: dict[str, object] = {name: _found(place, action, observation) for name, place in fields.items()}
+    cells: dict[str, object] = {
+        name: _found(place, action, observation) for name, place in fields.items()
+    }
     cells["tools"] = _conversation(_found(TOOLS, action, observation))
     return completion_row(asked, said, cells)
 
@@ -118,14 +129,17 @@ def _conversation(value: object) -> object:
     """Text, or messages; those that are pydantic models as mappings."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return value
-    return [turn.model_dump() if callable(getattr(turn, "model_dump", None)) else turn for turn in value]
+    return [
+        turn.model_dump() if callable(getattr(turn, "model_dump", None)) else turn for turn in value
+    ]
 
 
 class JudgeRubric(Rubric):
     """A rubric whose score, from 0 to 1, is that of a judge.
 
-    In async code the score is awaited, as by `Environment._apply_rubric_async`; in a thread without an event loop, as
-    a synchronous `step` has, the call blocks until it is there. Rubrics with equal settings share their connections.
+    In async code the score is awaited, as by `Environment._apply_rubric_async`; in a thread without
+    an event loop, as a synchronous `step` has, the call blocks until it is there. Rubrics with
+    equal settings share their connections.
 
     Attributes:
         last_score: as every rubric's; `None` if the judge failed.
@@ -147,15 +161,16 @@ class JudgeRubric(Rubric):
 
         Args:
             url: the URL of a reward server.
-            prompt: where the prompt is: a path such as `observation.prompt`, several, or a function of action and
-                observation.
+            prompt: where the prompt is: a path such as `observation.prompt`, several, or a function
+                of action and observation.
             response: where the response is.
             fields: where reference, rubric, aspects, criteria, baseline and context are.
             name: how the keys of the observation's metadata begin.
-            settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
-                server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the server;
-                `invalid_completion_score` of an empty response, about which no judge is asked; `timeout_s`, seconds
-                for one attempt at the server; `deadline_s`, seconds within which a step has its score, or has failed.
+            settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
+                process, under the server's names, with `offline` by the stand-in; `token`,
+                `token_env` and `mount` of the server; `invalid_completion_score` of an empty
+                response, about which no judge is asked; `timeout_s`, seconds for one attempt at the
+                server; `deadline_s`, seconds within which a step has its score, or has failed.
 
         Raises:
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
@@ -168,7 +183,9 @@ class JudgeRubric(Rubric):
         self._places = (prompt, response, fields)
         self._scoring = source_of_one(url, settings).shared()
 
-    def forward(self, action: object, observation: object) -> float | Awaitable[float | None] | None:
+    def forward(
+        self, action: object, observation: object
+    ) -> float | Awaitable[float | None] | None:
         """The score; in async code an awaitable of it."""
         scoring = self._score(action, observation)
         try:
@@ -199,7 +216,9 @@ class FailSafe(Rubric):
         super().__init__()
         self.rubric = rubric
 
-    def forward(self, action: object, observation: object) -> float | Awaitable[float | None] | None:
+    def forward(
+        self, action: object, observation: object
+    ) -> float | Awaitable[float | None] | None:
         """The reward; an awaitable of it where a rubric inside is asynchronous."""
         for inside in self.rubrics():
             inside.last_score = None  # one that is not reached has none

@@ -2,16 +2,18 @@
 
 Which environment is said by arguments, or by environment variables, as a container has them:
 
-    OPENENV_JUDGEGYM_ENVIRONMENT=arena_hard                             a name, path/to/file.py:Class or module:Class
-    OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name": "gpt-6-luna"}'    those under `env`, as JSON or YAML, or a file
-    OPENENV_JUDGEGYM_SPLIT=train                                        or eval
-    OPENENV_JUDGEGYM_SESSIONS=256                                       WebSocket sessions at once
+    OPENENV_JUDGEGYM_ENVIRONMENT=arena_hard                             a name,
+    path/to/file.py:Class or module:Class OPENENV_JUDGEGYM_SETTINGS='{"judge_model_name":
+    "gpt-6-luna"}'    those under `env`, as JSON or YAML, or a file OPENENV_JUDGEGYM_SPLIT=train
+    or eval OPENENV_JUDGEGYM_SESSIONS=256                                       WebSocket sessions
+    at once
 
 `JUDGEGYM_ENV__…`, `JUDGEGYM_CONFIG` and `JUDGEGYM_OFFLINE` are read as by every command.
 
-The environment is OpenEnv's `Environment`: `reset` gives a row, `step` the reward of a completion. Guarantees: the row
-is a function of the seed alone; all instances share the environment that is open in this process, with its judge's
-limits; any number of sessions is judged at once; a failed judge is `reward=None`, flagged in the metadata.
+The environment is OpenEnv's `Environment`: `reset` gives a row, `step` the reward of a completion.
+Guarantees: the row is a function of the seed alone; all instances share the environment that is
+open in this process, with its judge's limits; any number of sessions is judged at once; a failed
+judge is `reward=None`, flagged in the metadata.
 
 Source: openenv 0.10.0, `openenv.core.env_server.http_server`, `openenv.core.env_server.interfaces`.
 """
@@ -63,7 +65,9 @@ class RowReward(Rubric):
 
     async def forward(self, action: CompletionAction, observation: RowObservation) -> float | None:
         """The reward, or `None`; how it came about is in the observation's metadata."""
-        choice = Choice(action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason)
+        choice = Choice(
+            action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason
+        )
         (rewarded,) = await self.environment.rewards(observation.uid, [choice])
         observation.metadata.update(outcome(rewarded))
         return rewarded.reward
@@ -103,7 +107,8 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """Begin an episode.
 
         Args:
-            seed: chooses the row, if neither `uid` nor `index` does; without any, a random one that the metadata name.
+            seed: chooses the row, if neither `uid` nor `index` does; without any, a random one that
+                the metadata name.
             episode_id: the id of the episode; by default a new one.
             uid: the row with this id.
             index: the row at this place of the split, from 0.
@@ -120,8 +125,14 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
             seed = secrets.randbits(32) if seed is None else seed
             index = derive(seed, environment.name, "the row of an episode") % len(environment)
         if uid is None:
-            if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(environment):
-                raise DataError(f"index: expected a number from 0 to {len(environment) - 1}, found {index!r}")
+            if (
+                not isinstance(index, int)
+                or isinstance(index, bool)
+                or not 0 <= index < len(environment)
+            ):
+                raise DataError(
+                    f"index: expected a number from 0 to {len(environment) - 1}, found {index!r}"
+                )
             uid = environment.uids[index]
         row = environment.row(uid)
         self._rewards.environment = environment
@@ -133,18 +144,26 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         )
         metadata = {"split": environment.source.split, "category": row.category, "seed": seed}
         return RowObservation(
-            messages=[dict(message) for message in row.messages], uid=row.uid, metadata=metadata, done=False
+            messages=[dict(message) for message in row.messages],
+            uid=row.uid,
+            metadata=metadata,
+            done=False,
         )
 
     async def step_async(
-        self, action: CompletionAction, timeout_s: float | None = None, split: str | None = None, **further: Any
+        self,
+        action: CompletionAction,
+        timeout_s: float | None = None,
+        split: str | None = None,
+        **further: Any,
     ) -> RowObservation:
         """Reward a completion, which ends the episode.
 
         Args:
             action: the completion.
             timeout_s: seconds for the judge, after which it has failed.
-            split: the split of `action.uid`; by default that of the last reset, or else the server's.
+            split: the split of `action.uid`; by default that of the last reset, or else the
+                server's.
             further: what clients may add; not used.
 
         Raises:
@@ -152,7 +171,9 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """
         uid = action.uid or self._state.uid
         if uid is None:
-            raise DataError("step: no row; reset the session first, or name the row in action.uid (POST /step)")
+            raise DataError(
+                "step: no row; reset the session first, or name the row in action.uid (POST /step)"
+            )
         if self._state.done and action.uid is None:
             raise DataError("step: the episode has ended; reset the session first")
         if split is not None:
@@ -160,20 +181,28 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         metadata = {"split": self._rewards.environment.source.split}
         observation = RowObservation(uid=uid, done=True, metadata=metadata)
         try:
-            observation.reward = await asyncio.wait_for(self._apply_rubric_async(action, observation), timeout_s)
+            observation.reward = await asyncio.wait_for(
+                self._apply_rubric_async(action, observation), timeout_s
+            )
         except asyncio.TimeoutError:
-            late = CompletionReward(None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s")
+            late = CompletionReward(
+                None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s"
+            )
             observation.metadata.update(outcome(late))
         self._state = self._state.model_copy(
             update={"uid": uid, "step_count": self._state.step_count + 1, "done": True}
         )
         return observation
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **row: Any) -> RowObservation:
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **row: Any
+    ) -> RowObservation:
         """As `reset_async`, in code without `await`."""
         return run_blocking(self.reset_async(seed, episode_id, **row))
 
-    def step(self, action: CompletionAction, timeout_s: float | None = None, **further: Any) -> RowObservation:
+    def step(
+        self, action: CompletionAction, timeout_s: float | None = None, **further: Any
+    ) -> RowObservation:
         """As `step_async`, in code without `await`."""
         return run_blocking(self.step_async(action, timeout_s, **further))
 
@@ -186,7 +215,9 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         """What `GET /metadata` says."""
         rows = f"{len(self._home)} rows, split {self._home.source.split}"
         return EnvironmentMetadata(
-            name=self._home.name, description=f"JudgeGym's environment {self._home.name}: {rows}", version="1"
+            name=self._home.name,
+            description=f"JudgeGym's environment {self._home.name}: {rows}",
+            version="1",
         )
 
     def list_splits(self) -> list[dict[str, str]]:
@@ -261,14 +292,22 @@ def from_variables(variables: Mapping[str, str]) -> Any:
         SettingsError: no environment is named, or a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    named = {name.removeprefix(_VARIABLE): value for name, value in variables.items() if name.startswith(_VARIABLE)}
+    named = {
+        name.removeprefix(_VARIABLE): value
+        for name, value in variables.items()
+        if name.startswith(_VARIABLE)
+    }
     environment = named.pop("ENVIRONMENT", "").strip()
     if not environment:
-        raise SettingsError(f"{_VARIABLE}ENVIRONMENT: expected the name of an environment, such as arena_hard")
+        raise SettingsError(
+            f"{_VARIABLE}ENVIRONMENT: expected the name of an environment, such as arena_hard"
+        )
     settings = named.pop("SETTINGS", "").strip()
     split, sessions = named.pop("SPLIT", "train"), named.pop("SESSIONS", str(SESSIONS))
     if named:
-        known = ", ".join(f"{_VARIABLE}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS"))
+        known = ", ".join(
+            f"{_VARIABLE}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS")
+        )
         raise SettingsError(f"{_VARIABLE}{next(iter(named))}: unknown; expected one of {known}")
     if not sessions.isdecimal() or int(sessions) < 1:
         raise SettingsError(f"{_VARIABLE}SESSIONS: expected a positive number, found {sessions!r}")
@@ -276,12 +315,19 @@ def from_variables(variables: Mapping[str, str]) -> Any:
     try:
         values = load_yaml(Path(settings).read_bytes() if is_file else settings.encode()) or {}
     except OSError as error:
-        raise SettingsError(f"{_VARIABLE}SETTINGS: {settings} cannot be read: {error.strerror}") from None
+        raise SettingsError(
+            f"{_VARIABLE}SETTINGS: {settings} cannot be read: {error.strerror}"
+        ) from None
     except ValueError:
         values = None
     if not isinstance(values, Mapping):
-        raise SettingsError(f"{_VARIABLE}SETTINGS: expected an object of settings as JSON or YAML, or a file of these")
-    source = EnvironmentSource.of(environment, values, split=cast(Split, split))  # `of` checks the split
+        raise SettingsError(
+            f"{_VARIABLE}SETTINGS: expected an object of settings as JSON or YAML, or a file of "
+            "these"
+        )
+    source = EnvironmentSource.of(
+        environment, values, split=cast(Split, split)
+    )  # `of` checks the split
     return serve(source, sessions=int(sessions))
 
 

@@ -1,16 +1,19 @@
 """Groups of completions that are judged together: whole batches of a trainer, or samples that come one by one.
 
-`GroupedBatch` has a group by its position in the trainer's global batch. Guarantees: a group is judged once, whole, by
-the process that holds its first completion, also where the trainer spreads it over several processes; neighbouring
-groups with equal prompts stay apart; a batch that is not made of whole groups of one row each is refused in one
-sentence, by all processes alike. torch is not imported: it is used if the trainer has set up its process group.
+`GroupedBatch` has a group by its position in the trainer's global batch. Guarantees: a group is
+judged once, whole, by the process that holds its first completion, also where the trainer spreads
+it over several processes; neighbouring groups with equal prompts stay apart; a batch that is not
+made of whole groups of one row each is refused in one
+sentence, by all processes alike. torch is not imported: it is used if the trainer has set up its
+    process group.
 
-`SampleBatcher` has a group by its id. Guarantees: samples of one group meet, in whatever order they come; with a judge
-that compares, a group is judged once it is whole, or `group_wait_s` after its first sample if the others stay away, and
-a sample that comes later is compared with the others in a request of its own; with any other judge each sample is
-judged at once, and waits for its group only if the judge failed. Every sample gets a finite score: its reward, what an
-empty one is worth, or in place of a missing reward the mean of its group, flagged. Any event loop may ask; a caller
-that leaves takes no group with it.
+`SampleBatcher` has a group by its id. Guarantees: samples of one group meet, in whatever order they
+come; with a judge that compares, a group is judged once it is whole, or `group_wait_s` after its
+first sample if the others stay away, and a sample that comes later is compared with the others in a
+request of its own; with any other judge each sample is
+judged at once, and waits for its group only if the judge failed. Every sample gets a finite score:
+its reward, what an empty one is worth, or in place of a missing reward the mean of its group,
+flagged. Any event loop may ask; a caller that leaves takes no group with it.
 
 Source: TRL 1.16, `GRPOTrainer`; torch 2.13, `torch.distributed`.
 """
@@ -29,7 +32,12 @@ from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.at_once import Tasks
 from judgegym.llm.errors import JudgeGymError, SettingsError
 from judgegym_trainers.scores.requests import CompletionRow
-from judgegym_trainers.scores.results import INVALID_COMPLETION, CompletionReward, failures, stand_in
+from judgegym_trainers.scores.results import (
+    INVALID_COMPLETION,
+    CompletionReward,
+    failures,
+    stand_in,
+)
 
 if TYPE_CHECKING:
     from judgegym_trainers.scores.sources import RewardScorer
@@ -45,7 +53,12 @@ Judge = Callable[[Sequence[Sequence[CompletionRow]]], Awaitable[list[list[Comple
 def distributed() -> Any:
     """`torch.distributed`, if the trainer runs in several processes; otherwise `None`."""
     module = sys.modules.get("torch.distributed")
-    if module is None or not module.is_available() or not module.is_initialized() or module.get_world_size() < 2:
+    if (
+        module is None
+        or not module.is_available()
+        or not module.is_initialized()
+        or module.get_world_size() < 2
+    ):
         return None
     return module
 
@@ -53,8 +66,8 @@ def distributed() -> Any:
 class GroupedBatch:
     """Judges batches in groups. Where there are several processes, all of them judge each batch, also an empty part.
 
-    Each batch has a process group of its own: two reward functions that run at the same time cannot take each other's
-    parts. All processes make their first call in the same order.
+    Each batch has a process group of its own: two reward functions that run at the same time cannot
+    take each other's parts. All processes make their first call in the same order.
     """
 
     def __init__(self, scorer: RewardScorer) -> None:
@@ -67,7 +80,8 @@ class GroupedBatch:
         """The results of this process's rows, which are in groups of `size` in the global batch.
 
         Raises:
-            SettingsError: the global batch is not made of groups of this size; or a process could not judge at all.
+            SettingsError: the global batch is not made of groups of this size; or a process could
+                not judge at all.
         """
         if self._distributed is None and (module := distributed()) is not None:
             self._distributed = module
@@ -83,10 +97,14 @@ class GroupedBatch:
         error = ""
         firsts = [start for start in range(0, len(batch), size) if start in own]
         try:
-            judged = await self._scorer.score_part([batch[start : start + size] for start in firsts])
+            judged = await self._scorer.score_part(
+                [batch[start : start + size] for start in firsts]
+            )
             for start, of_group in zip(firsts, judged, strict=True):
                 results.update(zip(range(start, start + size), of_group, strict=True))
-        except JudgeGymError as failed:  # the other processes wait for an answer: all raise the same
+        except (
+            JudgeGymError
+        ) as failed:  # the other processes wait for an answer: all raise the same
             error = str(failed)
         for theirs, error_there in await self._gather((results, error)):
             results |= theirs
@@ -94,7 +112,9 @@ class GroupedBatch:
         if error:
             raise SettingsError(error)
         whole = ((start, range(start, start + size)) for start in range(0, len(batch), size))
-        self._scorer.first.check((batch[start].shared, [results[each] for each in places]) for start, places in whole)
+        self._scorer.first.check(
+            (batch[start].shared, [results[each] for each in places]) for start, places in whole
+        )
         return [results[place] for place in own]
 
     async def _gather(self, part: PartT) -> list[PartT]:
@@ -109,13 +129,16 @@ class GroupedBatch:
         if len(batch) % size:
             of = f" of {processes} processes" if processes > 1 else ""
             raise SettingsError(
-                f"group_size: a batch{of} of {len(batch)} completions cannot be split into groups of {size}; "
-                "expected the trainer's num_generations, and torch.distributed where a group is spread over processes"
+                f"group_size: a batch{of} of {len(batch)} completions cannot be split into groups "
+                f"of {size}; "
+                "expected the trainer's num_generations, and torch.distributed where a group is "
+                "spread over processes"
             )
         for start in range(0, len(batch), size):
             if any(row.shared != batch[start].shared for row in batch[start + 1 : start + size]):
                 raise SettingsError(
-                    f"group_size: completions {start} to {start + size - 1} of the batch do not belong to one "
+                    f"group_size: completions {start} to {start + size - 1} of the batch do not "
+                    "belong to one "
                     f"row; expected the trainer's num_generations, found {size}"
                 )
 
@@ -175,10 +198,16 @@ class SampleBatcher:
         """
         if together and size < 2:
             raise SettingsError(
-                f"group size: a judge that compares needs 2 or more samples of each prompt, found {size}"
+                "group size: a judge that compares needs 2 or more samples of each prompt, found "
+                f"{size}"
             )
         self._judge = judge
-        self._size, self._together, self._may_be_alone, self._wait_s = size, together, may_be_alone, wait_s
+        self._size, self._together, self._may_be_alone, self._wait_s = (
+            size,
+            together,
+            may_be_alone,
+            wait_s,
+        )
         self._fallback, self._invalid = fallback_score, invalid_completion_score
         self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
 
@@ -198,7 +227,9 @@ class SampleBatcher:
         """
         return await BACKGROUND.join(self._score(group, row, size or self._size, recurs=recurs))
 
-    async def _score(self, group_id: Hashable, row: CompletionRow, size: int, *, recurs: bool) -> CompletionReward:
+    async def _score(
+        self, group_id: Hashable, row: CompletionRow, size: int, *, recurs: bool
+    ) -> CompletionReward:
         group = self._groups.get(group_id)
         if group is None or (group.closed.is_set() and recurs):
             group = self._groups[group_id] = _Group(size)
@@ -233,10 +264,21 @@ class SampleBatcher:
         return (await self._judged([*group.rows, row]))[-1]
 
     async def _judged(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
-        if self._together and not self._may_be_alone and len(rows) == 1 and "baseline" not in rows[0].shared:
+        if (
+            self._together
+            and not self._may_be_alone
+            and len(rows) == 1
+            and "baseline" not in rows[0].shared
+        ):
             if not str(rows[0].response).strip():
-                return [CompletionReward(self._invalid, INVALID_COMPLETION, explanation="the completion is empty")]
-            return failures("the other samples of the group did not come, and the judge compares them")
+                return [
+                    CompletionReward(
+                        self._invalid, INVALID_COMPLETION, explanation="the completion is empty"
+                    )
+                ]
+            return failures(
+                "the other samples of the group did not come, and the judge compares them"
+            )
         (results,) = await self._judge([rows])
         return results
 

@@ -1,7 +1,8 @@
 """Scores of a judge in this process. Imported only when it is used: it needs all packages of the judges.
 
-With `group_size`, single responses meet in cohorts of this process. So it is for trainers that send all samples of a
-prompt from one process; where several processes each send a part of a group, a server gathers it.
+With `group_size`, single responses meet in cohorts of this process. So it is for trainers that send
+all samples of a prompt from one process; where several processes each send a part of a group, a
+server gathers it.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class InProcessSource:
         """Score with `judge`, configured as in the server.
 
         Args:
-            judge: the settings of the judge; `offline` does what the argument does, and `monitor` are the settings of
-                monitors as in the server, such as `run_dir` and `gold_judge`.
+            judge: the settings of the judge; `offline` does what the argument does, and `monitor`
+                are the settings of monitors as in the server, such as `run_dir` and `gold_judge`.
             deadline_s: seconds within which a score is returned.
             offline: ask the stand-in instead of the judge's endpoint; its scores mean nothing.
 
@@ -52,8 +53,14 @@ class InProcessSource:
             raise SettingsError(f"judge.offline: expected true or false, found {stands_in!r}")
         if not isinstance(watched, Mapping):
             raise SettingsError(f"judge.monitor: expected a mapping of settings, found {watched!r}")
-        self._watched = settings_from_keywords(WatchSettings, watched, prefix="judge.monitor.") if watched else None
-        self._judge = settings_from_keywords(JudgeMount, {**within_deadline(deadline_s), **named}, prefix="judge.")
+        self._watched = (
+            settings_from_keywords(WatchSettings, watched, prefix="judge.monitor.")
+            if watched
+            else None
+        )
+        self._judge = settings_from_keywords(
+            JudgeMount, {**within_deadline(deadline_s), **named}, prefix="judge."
+        )
         self._offline = offline or stands_in
         self._stack = AsyncExitStack()
         self._deadline_s = deadline_s
@@ -79,7 +86,10 @@ class InProcessSource:
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         except ValueError as error:
             raise RefusedError(str(error)) from None
-        return [CompletionReward(each.score, each.status, each.label, each.explanation) for each in results]
+        return [
+            CompletionReward(each.score, each.status, each.label, each.explanation)
+            for each in results
+        ]
 
     async def _opened(self) -> Core:
         async with self._opening:

@@ -1,8 +1,10 @@
 """Completions with what a judge is told of them, from the cells and conversations that trainers have.
 
-Trainers pass cells as their data frames hold them: Arrow structs with null fields, NumPy arrays and scalars, NaN for
-what is missing, OmegaConf containers. Guarantees: a missing cell is left out; a number, a list or an object where text
-is expected becomes its text, as with a label of OpenRLHF; any other cell is an error of that row only.
+Trainers pass cells as their data frames hold them: Arrow structs with null fields, NumPy arrays and
+scalars, NaN for
+what is missing, OmegaConf containers. Guarantees: a missing cell is left out; a number, a list or
+an object where text is expected becomes its text, as with a label of OpenRLHF; any other cell is an
+error of that row only.
 """
 
 from __future__ import annotations
@@ -64,18 +66,28 @@ def completion_row(
         prompt: what the policy was asked, as text or messages.
         response: what it wrote.
         cells: the row, with `FIELDS` under their own names.
-        label: the reference, or an object of `reference`, `rubric`, `criteria`, `context` and `baseline`; it comes
-            before the cells.
+        label: the reference, or an object of `reference`, `rubric`, `criteria`, `context` and
+            `baseline`; it comes before the cells.
         group: an id of the group to which the response belongs, if it can be one.
         member: the response's own id in it.
     """
     try:
-        ids = {name: group_id(plain(value)) for name, value in (("group", group), ("member", member))}
-        shared: dict[str, JSON] = {"prompt": conversation_json(prompt), **fields_in(cells), **label_fields(label)}
-        shared |= {name: value for name, value in ids.items() if value is not None} | tool_fields(cells.get("tools"))
+        ids = {
+            name: group_id(plain(value)) for name, value in (("group", group), ("member", member))
+        }
+        shared: dict[str, JSON] = {
+            "prompt": conversation_json(prompt),
+            **fields_in(cells),
+            **label_fields(label),
+        }
+        shared |= {name: value for name, value in ids.items() if value is not None} | tool_fields(
+            cells.get("tools")
+        )
         return CompletionRow(shared, conversation_json(response))
     except CellError as error:
-        return CompletionRow({"prompt": str(prompt)}, response if isinstance(response, str) else "", str(error))
+        return CompletionRow(
+            {"prompt": str(prompt)}, response if isinstance(response, str) else "", str(error)
+        )
 
 
 def error_in(group: Sequence[CompletionRow]) -> str:
@@ -88,7 +100,10 @@ def error_in(group: Sequence[CompletionRow]) -> str:
 def request_of(group: Sequence[CompletionRow]) -> dict[str, JSON]:
     """The body of `POST /v1/score` for one completion, or for several that are compared."""
     responses = [cast(JSON, row.response) for row in group]
-    return {**group[0].shared, **({"response": responses[0]} if len(group) == 1 else {"responses": responses})}
+    return {
+        **group[0].shared,
+        **({"response": responses[0]} if len(group) == 1 else {"responses": responses}),
+    }
 
 
 def plain(value: object) -> JSON:
@@ -139,20 +154,32 @@ def tool_fields(tools: object) -> dict[str, JSON]:
     """
     if hasattr(tools, "tolist"):  # an array, as a data frame has it
         tools = tools.tolist()
-    given = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
+    given = (
+        [tool for tool in tools if isinstance(tool, Mapping)]
+        if isinstance(tools, list | tuple)
+        else []
+    )
     found = tools_of(plain(given) if given else tools if isinstance(tools, str) else None)
-    return {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in found]} if found else {}
+    return (
+        {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in found]}
+        if found
+        else {}
+    )
 
 
 def _cell(row: Mapping[str, object], name: str) -> JSON:
     """The cell of a field, from the first of its usual columns; criteria of another column only if they can be read."""
     if row.get(name) is not None:
         return plain(row[name])
-    cells = {column: plain(row.get(column)) for column in (each.partition(".")[0] for each in USUAL_COLUMNS[name])}
+    cells = {
+        column: plain(row.get(column))
+        for column in (each.partition(".")[0] for each in USUAL_COLUMNS[name])
+    }
     column = usual_column(cells, name)
     value = None if column is None else cast("JSON", usual_value(cells, column))
     if name == "criteria" and value is not None:
-        # Late: criteria need the judges' packages, and beside a server a row without them needs none.
+        # Late: criteria need the judges' packages, and beside a server a row without them needs
+        # none.
         from judgegym.judges.checklists.criteria import read_criteria
 
         try:
@@ -204,14 +231,20 @@ def _aspects(value: JSON) -> JSON:
     if isinstance(value, str):
         is_json = value.lstrip().startswith("[")
         try:
-            value = wire.loads(value) if is_json else [name.strip() for name in value.split(",") if name.strip()]
+            value = (
+                wire.loads(value)
+                if is_json
+                else [name.strip() for name in value.split(",") if name.strip()]
+            )
         except ValueError:
             raise CellError("expected names or a JSON list") from None
     if isinstance(value, Mapping):
         value = [value]
     if value is None or isinstance(value, list):
         return value or None
-    raise CellError(f"expected names or objects with name and definition, found {type(value).__name__}")
+    raise CellError(
+        f"expected names or objects with name and definition, found {type(value).__name__}"
+    )
 
 
 def _criteria(value: JSON) -> JSON:
@@ -233,8 +266,8 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 def conversation_json(conversation: object) -> JSON:
     """Text, or messages with role and content; an only turn of the assistant in which nothing stands is an empty text.
 
-    Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out. An
-    image goes along with its data, or as its address.
+    Tool calls, their results and names go along; `judgegym.judges.conversations` writes them out.
+    An image goes along with its data, or as its address.
 
     Raises:
         CellError: it is neither text nor messages.
@@ -244,7 +277,9 @@ def conversation_json(conversation: object) -> JSON:
     if not isinstance(conversation, Iterable):
         raise CellError(f"expected text or messages, found {type(conversation).__name__}")
     turns = [_turn(turn) for turn in conversation]
-    is_blank = [(turn["role"], str(turn["content"]).strip()) for turn in turns] == [("assistant", "")]
+    is_blank = [(turn["role"], str(turn["content"]).strip()) for turn in turns] == [
+        ("assistant", "")
+    ]
     return "" if is_blank and "tool_calls" not in turns[0] else cast(JSON, turns)
 
 
@@ -255,9 +290,15 @@ def _turn(turn: object) -> dict[str, JSON]:
     listed = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()
     made = [_call(call if isinstance(call, Mapping) else {}) for call in listed]
     more: dict[str, JSON] = {"tool_calls": made} if made else {}
-    more |= {key: str(turn[key]) for key in ("name", "tool_call_id", *REASONING_FIELDS) if turn.get(key)}
-    more |= {key: plain(turn[key]) for key in _ERROR_FIELDS if key in turn and turn.get("role") == "tool"}
-    more |= {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}  # of a result in inspect
+    more |= {
+        key: str(turn[key]) for key in ("name", "tool_call_id", *REASONING_FIELDS) if turn.get(key)
+    }
+    more |= {
+        key: plain(turn[key]) for key in _ERROR_FIELDS if key in turn and turn.get("role") == "tool"
+    }
+    more |= (
+        {"name": str(turn["function"])} if isinstance(turn.get("function"), str) else {}
+    )  # of a result in inspect
     return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
 
 
@@ -267,13 +308,24 @@ def _parts(content: object) -> str | list[dict[str, JSON]]:
         content = content.tolist()
     if isinstance(content, str):
         return content
-    return [_part(part) for part in content] if isinstance(content, Sequence) and not isinstance(content, bytes) else ""
+    return (
+        [_part(part) for part in content]
+        if isinstance(content, Sequence) and not isinstance(content, bytes)
+        else ""
+    )
 
 
 def _part(part: object) -> dict[str, JSON]:
     given: Mapping[str, object] = part if isinstance(part, Mapping) else {"text": part}
     kind = given.get("type", "text")
-    text = next((given[name] for name in ("text", "reasoning", "thinking") if isinstance(given.get(name), str)), None)
+    text = next(
+        (
+            given[name]
+            for name in ("text", "reasoning", "thinking")
+            if isinstance(given.get(name), str)
+        ),
+        None,
+    )
     shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
     if kind in IMAGES:
         try:

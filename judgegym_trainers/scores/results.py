@@ -1,7 +1,7 @@
 """What a completion is worth in training: by a judge of texts, or by an environment.
 
-Guarantees: a failed judge has no reward; its `score`, for trainers that take nothing but numbers, is marked in `flags`;
-an empty completion is no failed judge.
+Guarantees: a failed judge has no reward; its `score`, for trainers that take nothing but numbers,
+is marked in `flags`; an empty completion is no failed judge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MOST_FAILED = 32
 """After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
 REFUSED_AT_START = 8
 _REJECTION = re.compile(
-    r": rejected( HTTP (?P<status>\d+))? after \d+ request| rejected the first \d+ requests: HTTP (?P<of_all>\d+): "
+    r": rejected( HTTP (?P<status>\d+))? after \d+ request| rejected the first \d+ requests: HTTP "
+    r"(?P<of_all>\d+): "
 )
 """How an `EndpointError` or `EndpointOutage` of the judge's endpoint reads in the explanation of a judgment."""
 
@@ -39,12 +40,13 @@ class CompletionReward:
     """What a completion is worth, by a judge or by an environment.
 
     Attributes:
-        reward: a judge's score from 0 to 1, or an environment's reward in its own range; `None` if the judge failed,
-            or if an empty completion is to have none.
+        reward: a judge's score from 0 to 1, or an environment's reward in its own range; `None` if
+            the judge failed, or if an empty completion is to have none.
         status: how the judgment ended, or `refused` for a row that cannot be judged.
         label: the verdict in the judge's terms, if it is one word, such as `win`.
         explanation: the judge's reasons; without a verdict, what went wrong.
-        metrics: the environment's metrics of this completion alone, finite numbers; empty if the judge failed.
+        metrics: the environment's metrics of this completion alone, finite numbers; empty if the
+            judge failed.
         instead: the number for a trainer that knows no missing reward.
     """
 
@@ -73,7 +75,9 @@ class CompletionReward:
     @property
     def refusal(self) -> str:
         """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
-        is_refusal = self.status == REFUSED or (self.is_failed and _REJECTION.search(self.explanation) is not None)
+        is_refusal = self.status == REFUSED or (
+            self.is_failed and _REJECTION.search(self.explanation) is not None
+        )
         return self.explanation if is_refusal else ""
 
     @property
@@ -94,7 +98,9 @@ class CompletionReward:
 
     def error(self) -> NoRewardError:
         """The error that says that there is no reward."""
-        return NoRewardError(f"no reward ({self.status}): {self.explanation or 'no reason was given'}")
+        return NoRewardError(
+            f"no reward ({self.status}): {self.explanation or 'no reason was given'}"
+        )
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -114,8 +120,8 @@ def failures(why: str, count: int = 1, status: str = JUDGE_FAILED) -> list[Compl
 class FailuresInARow:
     """Ends a training whose judge is down, where failed samples are masked.
 
-    A batch of masked samples alone has no token, and trainers divide by the number of tokens: the loss would be NaN.
-    Where it is 0 instead, the training would go on for nothing.
+    A batch of masked samples alone has no token, and trainers divide by the number of tokens: the
+    loss would be NaN. Where it is 0 instead, the training would go on for nothing.
     """
 
     def __init__(self) -> None:
@@ -131,14 +137,18 @@ class FailuresInARow:
         self._count = self._count + 1 if rewarded.is_failed else 0
         if self._count >= max(MOST_FAILED, 2 * group_size):
             reason = rewarded.explanation or "no reason was given"
-            raise NoRewardError(f"the judge failed for {self._count} samples in a row, last with: {reason}")
+            raise NoRewardError(
+                f"the judge failed for {self._count} samples in a row, last with: {reason}"
+            )
 
 
 class FirstRequests:
     """Finds out whether the first requests are refused, all of them: then the settings are at fault, and not the rows.
 
-    Completions of one prompt show the judge the same prompt, which alone may be at fault: in a batch they count as one.
-    Refusals come sooner than verdicts: in a `with` statement a call is under way, and the count waits for its end.
+    Completions of one prompt show the judge the same prompt, which alone may be at fault: in a
+    batch they count as one.
+    Refusals come sooner than verdicts: in a `with` statement a call is under way, and the count
+        waits for its end.
     """
 
     def __init__(self) -> None:
@@ -171,8 +181,8 @@ class FirstRequests:
         """Count the requests of a whole batch, each with its prompt and its results.
 
         Raises:
-            SettingsError: none has a score so far, and this batch of several prompts was refused, or
-                `REFUSED_AT_START` requests; or see `add`.
+            SettingsError: none has a score so far, and this batch of several prompts was refused,
+                or `REFUSED_AT_START` requests; or see `add`.
         """
         if self._is_proven:
             return
@@ -183,7 +193,9 @@ class FirstRequests:
         is_enough = bool(refused) and self._refused >= REFUSED_AT_START and not self._under_way
         if not self._is_proven and (is_whole or is_enough):
             last = list(refused.values())[-1]
-            raise SettingsError(f"the first {self._refused} requests for a score were refused: {last}")
+            raise SettingsError(
+                f"the first {self._refused} requests for a score were refused: {last}"
+            )
 
 
 def stand_in(rewards: Sequence[float | None], fallback: float) -> float:

@@ -42,31 +42,43 @@ _TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 class ServerSource:
     """A reward server, with one session."""
 
-    def __init__(self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float) -> None:
+    def __init__(
+        self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float
+    ) -> None:
         """Score through the server at `url`.
 
         Args:
             url: the server's URL, such as `http://127.0.0.1:8400`; a token in it is shown nowhere.
             token: a bearer token, if the server needs one.
             mount: the name of a mounted judge; empty for the judge at the root.
-            timeout_s: seconds for one attempt; later none begins at a server that cannot be reached.
-            deadline_s: seconds for a request with all its attempts, at a server that asks to come again (503).
+            timeout_s: seconds for one attempt; later none begins at a server that cannot be
+                reached.
+            deadline_s: seconds for a request with all its attempts, at a server that asks to come
+                again (503).
 
         Raises:
             SettingsError: `url` is not the URL of a server, or the token can be in no header.
         """
         if not _is_http(url):
-            raise SettingsError("url: expected the URL of a reward server, such as http://127.0.0.1:8400")
+            raise SettingsError(
+                "url: expected the URL of a reward server, such as http://127.0.0.1:8400"
+            )
         token = (token or "").strip()  # a file of a secret ends with a line break
         if not all("!" <= character <= "~" for character in token):
-            raise SettingsError("token: it holds a character that no header can hold, such as a space")
+            raise SettingsError(
+                "token: it holds a character that no header can hold, such as a space"
+            )
         if token and without_credentials(url) != url:
             raise SettingsError(
-                "token: the url has a user or password already, and a request can have only one of both"
+                "token: the url has a user or password already, and a request can have only one of "
+                "both"
             )
         self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
         self._shown = _TOKEN_IN_PATH.sub("…", without_credentials(self._url))
-        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._headers = {
+            "Content-Type": "application/json",
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+        }
         self._timeout_s, self._deadline_s = timeout_s, deadline_s
         self._session: aiohttp.ClientSession | None = None
         self._is_away = False
@@ -75,12 +87,14 @@ class ServerSource:
     async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
         """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached.
 
-        A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what it has begun goes
-        on, and is not paid for twice. One that has answered before and now knows neither the judge nor the token is
+        A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what
+        it has begun goes on, and is not paid for twice. One that has answered before and now knows
+        neither the judge nor the token is
         retried as one that cannot be reached: a proxy says that while the server is started again.
 
         Raises:
-            BudgetError: the budget of the server or of its client is spent: no later request would have a score.
+            BudgetError: the budget of the server or of its client is spent: no later request would
+                have a score.
         """
         request = wire.dumps(request_of(group))
         started, pauses = time.monotonic(), iter(PAUSES_S)
@@ -93,8 +107,12 @@ class ServerSource:
                     results = _results(wire.loads(data), len(group))
                     self._is_proven = True
                     self._say(back=True)
-                    if spent := next((each for each in results if each.status == BUDGET_SPENT), None):
-                        raise BudgetError(f"the reward server at {self._shown}: {spent.explanation}")
+                    if spent := next(
+                        (each for each in results if each.status == BUDGET_SPENT), None
+                    ):
+                        raise BudgetError(
+                            f"the reward server at {self._shown}: {spent.explanation}"
+                        )
                     return results
                 failed = f"HTTP {code}: {wire.shorten(wire.error_text(data))}"
                 hint = _HINTS.get(code, "")
@@ -105,7 +123,9 @@ class ServerSource:
             failed = f"the reward server at {self._shown}: {failed}"
             if code in _REFUSED:
                 raise RefusedError(failed)
-            is_over = time.monotonic() - started + pause_s >= until_s or (hint and not self._is_proven)
+            is_over = time.monotonic() - started + pause_s >= until_s or (
+                hint and not self._is_proven
+            )
             if is_over and hint:
                 raise SettingsError(f"{failed} ({hint})")
             self._say(failed)
@@ -118,7 +138,12 @@ class ServerSource:
         """Say once that the server does not answer and is asked again, and once that it is back."""
         if back is self._is_away:
             self._is_away = not back
-            logger.warning("%s", f"the reward server at {self._shown} is back" if back else f"{failed}; asking again")
+            logger.warning(
+                "%s",
+                f"the reward server at {self._shown} is back"
+                if back
+                else f"{failed}; asking again",
+            )
 
     async def _post(self, request: bytes, within_s: float) -> tuple[int, bytes, float | None]:
         """Send a request; return the status, the body, and after how many seconds the server asks to come again."""
@@ -141,7 +166,12 @@ def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
         is_whole = not parts.query and not parts.fragment  # the path of a judge comes behind it
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and is_whole
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and is_whole
+        )
     except ValueError:  # brackets or a port that are none
         return False
 
@@ -157,8 +187,12 @@ def _scored(result: JSON) -> CompletionReward:
     if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
         raise ValueError("expected a result with score and status")
     score, label = result.get("score"), result.get("label")
-    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1):
-        raise ValueError(f"expected a score from 0 to 1, found {score!r}"[:_LONGEST])  # NaN is none of these
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1
+    ):
+        raise ValueError(
+            f"expected a score from 0 to 1, found {score!r}"[:_LONGEST]
+        )  # NaN is none of these
     return CompletionReward(
         reward=None if score is None or result["status"] != OK else float(score),
         status=str(result["status"]),

@@ -3,15 +3,18 @@
 Guarantees of a `RewardScorer`:
 
 * A result within the deadline, which is a failure if there is no answer by then.
-* Any event loop, or none, may ask: the work is done on the background loop of the process, which closes sessions when
-  the process ends. Equal requests of a batch are one.
-* A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a `SettingsError` at the
-  first request.
-* A reward server whose budget is spent raises a `BudgetError`: all further rewards would be missing.
-* A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each reason. If all prompts
-  of a first batch with several, or the first `REFUSED_AT_START` requests, are refused, the settings are at fault: a
-  `SettingsError` says so. Completions of one prompt in a batch are one request: that prompt may be at fault.
-* With a reward server only aiohttp and orjson are imported; a judge in this process needs all packages of the judges.
+* Any event loop, or none, may ask: the work is done on the background loop of the process, which
+  closes sessions when the process ends. Equal requests of a batch are one.
+* A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a
+  `SettingsError` at the first request.
+* A reward server whose budget is spent raises a `BudgetError`: all further rewards would be
+  missing.
+* A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each
+  reason. If all prompts of a first batch with several, or the first `REFUSED_AT_START` requests,
+  are refused, the settings are at fault: a `SettingsError` says so. Completions of one prompt in a
+  batch are one request: that prompt may be at fault.
+* With a reward server only aiohttp and orjson are imported; a judge in this process needs all
+  packages of the judges.
 """
 
 from __future__ import annotations
@@ -32,7 +35,13 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
 from judgegym_trainers.scores.requests import CompletionRow, error_in, plain
-from judgegym_trainers.scores.results import REFUSED, CompletionReward, FirstRequests, RefusedError, failures
+from judgegym_trainers.scores.results import (
+    REFUSED,
+    CompletionReward,
+    FirstRequests,
+    RefusedError,
+    failures,
+)
 from judgegym_trainers.scores.server import ServerSource
 
 if TYPE_CHECKING:
@@ -60,7 +69,8 @@ class Source(Protocol):
         Empty ones have no reward. A failed judge is a result, no error.
 
         Raises:
-            RefusedError: the request cannot be judged (a missing baseline, a rubric of another scale, …).
+            RefusedError: the request cannot be judged (a missing baseline, a rubric of another
+                scale, …).
             SettingsError: no request can be judged.
             BudgetError: no further request is judged.
         """
@@ -97,7 +107,9 @@ class RewardScorer:
         self._said: set[str] = set()
         self._is_registered = False
 
-    async def score(self, groups: Sequence[Sequence[CompletionRow]]) -> list[list[CompletionReward]]:
+    async def score(
+        self, groups: Sequence[Sequence[CompletionRow]]
+    ) -> list[list[CompletionReward]]:
         """The results of the completions of each group, in order; each is a request, and all are judged at once.
 
         Raises:
@@ -108,7 +120,9 @@ class RewardScorer:
         self.first.check(zip((group[0].shared for group in groups), results, strict=True))
         return results
 
-    async def score_part(self, groups: Sequence[Sequence[CompletionRow]]) -> list[list[CompletionReward]]:
+    async def score_part(
+        self, groups: Sequence[Sequence[CompletionRow]]
+    ) -> list[list[CompletionReward]]:
         """As `score`, for a part of a batch; `first.check` is called with the whole of it."""
         return await BACKGROUND.join(self._all(groups))
 
@@ -131,7 +145,9 @@ class RewardScorer:
         keys = [repr(group) for group in groups]
         distinct = dict(zip(keys, groups, strict=True))
         with self.first:
-            judged = dict(zip(distinct, await all_results(map(self._one, distinct.values())), strict=True))
+            judged = dict(
+                zip(distinct, await all_results(map(self._one, distinct.values())), strict=True)
+            )
         return [judged[key] for key in keys]
 
     async def _one(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
@@ -148,7 +164,10 @@ class RewardScorer:
         refusal = self.first.add(results)
         if refusal and refusal not in self._said and len(self._said) < _MOST_WARNINGS:
             self._said.add(refusal)
-            logger.warning("a row has no score, because it cannot be judged (said once for each reason): %s", refusal)
+            logger.warning(
+                "a row has no score, because it cannot be judged (said once for each reason): %s",
+                refusal,
+            )
         no_reward = [each.is_invalid and each.reward is None for each in results]
         return [
             replace(each, reward=self._invalid) if is_empty else each
@@ -189,7 +208,9 @@ def check(**settings: object) -> None:
     for name, value in settings.items():
         expected = _EXPECTED.get(name, "a finite number")
         if not _IS[expected](value):
-            found = type(value).__name__ if expected in (_TEXT, "a mapping") else repr(value)  # a text may be a secret
+            found = (
+                type(value).__name__ if expected in (_TEXT, "a mapping") else repr(value)
+            )  # a text may be a secret
             raise SettingsError(f"{name}: expected {expected}, found {found}")
 
 
@@ -197,21 +218,24 @@ def check(**settings: object) -> None:
 class JudgeSource:
     """What scores completions: a reward server, or a judge in the process that asks.
 
-    It pickles, and holds no connections. Its `repr` shows neither the token nor the judge's settings, which may have an
-    API key.
+    It pickles, and holds no connections. Its `repr` shows neither the token nor the judge's
+    settings, which may have an API key.
 
     Attributes:
         url: the URL of a reward server; or
-        judge: the settings of a judge to run in each process that judges, under the server's names: a mapping of any
-            configuration library, or a `JudgeMount`; in a mapping also `offline`, with the attribute's meaning, and
-            `monitor`: `run_dir`, `gold_judge` and the server's other settings of monitors.
+        judge: the settings of a judge to run in each process that judges, under the server's names:
+            a mapping of any configuration library, or a `JudgeMount`; in a mapping also `offline`,
+            with the attribute's meaning, and `monitor`: `run_dir`, `gold_judge` and the server's
+            other settings of monitors.
         offline: with `judge`, ask the stand-in instead of its endpoint; its scores mean nothing.
         token: the server's bearer token, which trainers print and log with their settings.
         token_env: instead: the environment variable that has it, where the scores are made.
         mount: the name of a judge at the server; empty for the judge at the root.
-        invalid_completion_score: what an empty completion is worth, about which no judge is asked; `None`: no reward.
+        invalid_completion_score: what an empty completion is worth, about which no judge is asked;
+            `None`: no reward.
         timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a request has its scores; what has none by then is a failure.
+        deadline_s: seconds within which a request has its scores; what has none by then is a
+            failure.
     """
 
     url: str | None = None
@@ -233,7 +257,8 @@ class JudgeSource:
         """
         if isinstance(self.judge, str):
             raise SettingsError(
-                f"judge: expected a mapping of settings, such as {{'judge': 'rubric'}}, found {self.judge!r}"
+                f"judge: expected a mapping of settings, such as {{'judge': 'rubric'}}, found "
+                f"{self.judge!r}"
             )
         if hasattr(self.judge, "model_dump"):
             object.__setattr__(self, "judge", self.judge.model_dump(exclude_unset=True))
@@ -256,12 +281,20 @@ class JudgeSource:
         """
         values = plain(given or {})
         if not isinstance(values, Mapping):
-            raise SettingsError(f"{within}: expected a mapping of settings, found {type(values).__name__}")
+            raise SettingsError(
+                f"{within}: expected a mapping of settings, found {type(values).__name__}"
+            )
         known = {each.name: each.default for each in fields(cls)}
         refuse_unknown(values, known, prefix=f"{within}.")
-        values = {name: value for name, value in values.items() if value is not None or known[name] is not None}
+        values = {
+            name: value
+            for name, value in values.items()
+            if value is not None or known[name] is not None
+        }
         try:
-            check(**{name: value for name, value in values.items() if value is None})  # numbers that are not finite
+            check(
+                **{name: value for name, value in values.items() if value is None}
+            )  # numbers that are not finite
             return cls(**cast("dict[str, Any]", values))
         except SettingsError as error:
             raise SettingsError(f"{within}.{error}") from None
@@ -270,7 +303,9 @@ class JudgeSource:
     def compares(self) -> bool:
         """Whether the judge needs the completions of a prompt together."""
         judge = self._definition
-        return (judge is not None and judge.needs_others) or (self.judge or {}).get("group_size") is not None
+        return (judge is not None and judge.needs_others) or (self.judge or {}).get(
+            "group_size"
+        ) is not None
 
     @property
     def depends_on_group(self) -> bool:
@@ -295,23 +330,28 @@ class JudgeSource:
         """What scores, with connections of its own.
 
         Raises:
-            SettingsError: neither or both of `url` and `judge` are given, a setting is unknown or wrong, or the token's
-                variable is not set.
+            SettingsError: neither or both of `url` and `judge` are given, a setting is unknown or
+                wrong, or the token's variable is not set.
         """
         if (self.url is None) == (self.judge is None):
-            raise SettingsError("expected either url (of a reward server) or judge (to run in this process)")
+            raise SettingsError(
+                "expected either url (of a reward server) or judge (to run in this process)"
+            )
         source: Source
         if self.url is None:
             of_server = {"mount": self.mount, "token": self.token, "token_env": self.token_env}
             misplaced = next((name for name, value in of_server.items() if value), None)
             if misplaced is not None:
                 raise SettingsError(f"{misplaced}: only with url; a judge in this process has none")
-            # Late: beside a reward server a trainer's environment needs none of the judges' packages.
+            # Late: beside a reward server a trainer's environment needs none of the judges'
+            # packages.
             from judgegym_trainers.scores.in_process import InProcessSource
 
             source = InProcessSource(self.judge, deadline_s=self.deadline_s, offline=self.offline)
         elif self.offline:
-            raise SettingsError("offline: only without url; the server says whether its judge is the stand-in")
+            raise SettingsError(
+                "offline: only without url; the server says whether its judge is the stand-in"
+            )
         else:
             source = ServerSource(
                 self.url,
@@ -320,7 +360,11 @@ class JudgeSource:
                 timeout_s=self.timeout_s,
                 deadline_s=self.deadline_s,
             )
-        return RewardScorer(source, deadline_s=self.deadline_s, invalid_completion_score=self.invalid_completion_score)
+        return RewardScorer(
+            source,
+            deadline_s=self.deadline_s,
+            invalid_completion_score=self.invalid_completion_score,
+        )
 
     def shared(self) -> RewardScorer:
         """What scores with these settings: one for equal settings, which a trainer passes to a function each time.
@@ -354,7 +398,8 @@ class RewardSettings(JudgeSource):
     """The settings of a trainer that takes nothing but numbers: a source, and one more reward.
 
     Attributes:
-        fallback_score: the reward of a sample that the judge failed to score, where its group has no other reward.
+        fallback_score: the reward of a sample that the judge failed to score, where its group has
+            no other reward.
     """
 
     fallback_score: float = 0.0
@@ -369,7 +414,8 @@ def source_of_one(url: str | None, settings: Mapping[str, Any]) -> JudgeSource:
     source = JudgeSource(url, **settings)
     if source.compares:
         raise SettingsError(
-            "judge: a step has one response, and this judge compares several; set url to a reward server that gathers "
+            "judge: a step has one response, and this judge compares several; set url to a reward "
+            "server that gathers "
             "them (judgegym judge-server --judge listwise --group_size N)"
         )
     return source
@@ -389,8 +435,14 @@ def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
     for name, value in settings.items():
         place = f"{within}.{name}" if within else name
         if name.endswith("extra_headers") and value:
-            return f"{place}: headers are secrets, and trainers log settings; expected them at a reward server"
-        found = next((found for each in _mappings(value) if (found := secret_in(each, place)) is not None), None)
+            return (
+                f"{place}: headers are secrets, and trainers log settings; expected them at a "
+                "reward server"
+            )
+        found = next(
+            (found for each in _mappings(value) if (found := secret_in(each, place)) is not None),
+            None,
+        )
         if found is not None:
             return found
         if not isinstance(value, str):
@@ -424,6 +476,7 @@ def settings_in(variable: str, *, missing: str = "") -> dict[str, JSON]:
     given = wire.as_json(os.environ.get(variable) or missing)
     if not isinstance(given, Mapping):
         raise SettingsError(
-            f'{variable}: expected a JSON object of settings, such as {{"url": "http://127.0.0.1:8400"}}'
+            f'{variable}: expected a JSON object of settings, such as {{"url": '
+            f'"http://127.0.0.1:8400"}}'
         )
     return dict(given)

@@ -4,13 +4,15 @@
     register_environment(source)                      # in the training entry point
     write_dataset("train.jsonl", source)              # for data.train_data
 
-Guarantees: every completion is judged as in `serve`, with the limits and the cache of the process; a setting that
-cannot work is an error when the environment is registered. SkyRL takes a float as reward and knows no other: a
-completion whose judge failed gets `fallback_score`, with `judge_failed` in the step's metadata and the episode's
-metrics. `JudgedGenerator` of `generator.py` takes such completions out of the loss; `leave_out_failed` does so for any
-generator's output.
+Guarantees: every completion is judged as in `serve`, with the limits and the cache of the process;
+a setting that
+cannot work is an error when the environment is registered. SkyRL takes a float as reward and knows
+no other: a completion whose judge failed gets `fallback_score`, with `judge_failed` in the step's
+metadata and the episode's metrics. `JudgedGenerator` of `generator.py` takes such completions out
+of the loss; `leave_out_failed` does so for any generator's output.
 
-Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (`GeneratorOutput`, `PromptDataset`), November 2026.
+Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (`GeneratorOutput`,
+    `PromptDataset`), November 2026.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class _Episode(BaseTextEnv):
             self._metrics.update({"reward_of_judged": rewarded.reward, **rewarded.metrics})
         flags = {"judge_failed": rewarded.is_failed, "invalid_completion": rewarded.is_invalid}
         reward = rewarded.or_else(self._fallback).score
-        return BaseTextEnvStepOutput(observations=[], reward=reward, done=True, metadata={**flags, **rewarded.said})
+        return BaseTextEnvStepOutput(
+            observations=[], reward=reward, done=True, metadata={**flags, **rewarded.said}
+        )
 
 
 class SingleTurnEnv(_Episode):
@@ -159,9 +163,12 @@ class JudgeEnv(_Episode):
         Raises:
             SettingsError: the first requests were all refused.
         """
-        # The ids for a server that gathers groups: the row's, if it has one, and one of this step, for its retries.
+        # The ids for a server that gathers groups: the row's, if it has one, and one of this step,
+        # for its retries.
         ids = {} if self._index is None else {"group": self._index, "member": uuid.uuid4().hex}
-        row = completion_row(self._prompt, action, self._spec, self._spec.get("ground_truth"), **ids)
+        row = completion_row(
+            self._prompt, action, self._spec, self._spec.get("ground_truth"), **ids
+        )
         if not self._prompt:
             row = CompletionRow({}, action, "no prompt; init comes before step")
         (result,) = run_blocking(self._scoring.score_each([row]))
@@ -169,21 +176,27 @@ class JudgeEnv(_Episode):
 
 
 def register_judge(
-    url: str | None = None, *, fallback_score: float = 0.0, env_class: str = "judgegym", **settings: Any
+    url: str | None = None,
+    *,
+    fallback_score: float = 0.0,
+    env_class: str = "judgegym",
+    **settings: Any,
 ) -> str:
     """Register an environment that gives the score of a judge, from 0 to 1, for a dataset of one's own.
 
-    A row's `reward_spec.ground_truth` is the reference, or an object of `reference` and `rubric`; `reference`,
-    `rubric`, `aspects`, `criteria`, `baseline` and `context` in `reward_spec` reach the judge, too.
+    A row's `reward_spec.ground_truth` is the reference, or an object of `reference` and `rubric`;
+    `reference`, `rubric`, `aspects`, `criteria`, `baseline` and `context` in `reward_spec` reach
+    the judge, too.
 
     Args:
         url: the URL of a reward server.
         fallback_score: the reward of a completion whose judge failed.
         env_class: the id.
-        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
-            server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the server;
-            `invalid_completion_score` of an empty completion, about which no judge is asked; `timeout_s`, seconds for
-            one attempt at the server; `deadline_s`, seconds within which a step has its score, or has failed.
+        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
+            process, under the server's names, with `offline` by the stand-in; `token`, `token_env`
+            and `mount` of the server; `invalid_completion_score` of an empty completion, about
+            which no judge is asked; `timeout_s`, seconds for one attempt at the server;
+            `deadline_s`, seconds within which a step has its score, or has failed.
 
     Returns:
         The id, which the dataset's rows have as `env_class`.
@@ -199,7 +212,9 @@ def register_judge(
     return env_class
 
 
-def dataset_rows(source: EnvironmentSource | str, *, env_class: str | None = None) -> Iterator[dict[str, Any]]:
+def dataset_rows(
+    source: EnvironmentSource | str, *, env_class: str | None = None
+) -> Iterator[dict[str, Any]]:
     """The environment's rows as SkyRL's dataset has them; see `write_dataset`."""
     source = source_of(source)
     environment = opened(source)
@@ -213,7 +228,9 @@ def dataset_rows(source: EnvironmentSource | str, *, env_class: str | None = Non
         }
 
 
-def write_dataset(path: str | Path, source: EnvironmentSource | str, *, env_class: str | None = None) -> Path:
+def write_dataset(
+    path: str | Path, source: EnvironmentSource | str, *, env_class: str | None = None
+) -> Path:
     """Write the environment's rows as a JSONL file for `data.train_data` or `data.val_data`.
 
     Args:
@@ -227,15 +244,19 @@ def write_dataset(path: str | Path, source: EnvironmentSource | str, *, env_clas
     path = Path(path)
     if path.suffix != ".jsonl":
         raise SettingsError(f"{path}: expected a name that ends in .jsonl")
-    path.write_bytes(b"".join(wire.dumps(row) + b"\n" for row in dataset_rows(source, env_class=env_class)))
+    path.write_bytes(
+        b"".join(wire.dumps(row) + b"\n" for row in dataset_rows(source, env_class=env_class))
+    )
     return path
 
 
-def leave_out_failed(output: MutableMapping[str, Any], input_batch: Mapping[str, Any]) -> MutableMapping[str, Any]:
+def leave_out_failed(
+    output: MutableMapping[str, Any], input_batch: Mapping[str, Any]
+) -> MutableMapping[str, Any]:
     """Take the trajectories whose judge failed out of the loss.
 
-    Their loss masks become zero, and their rewards the mean of the others of their prompt, so that those keep their
-    advantages' order and signs, and a prompt without any other has no signal.
+    Their loss masks become zero, and their rewards the mean of the others of their prompt, so that
+    those keep their advantages' order and signs, and a prompt without any other has no signal.
 
     Args:
         output: what `SkyRLGymGenerator.generate` returned, which is changed and returned.
@@ -246,7 +267,9 @@ def leave_out_failed(output: MutableMapping[str, Any], input_batch: Mapping[str,
     """
     metrics = output.get("env_metrics")
     if metrics is None:
-        raise SettingsError("generator.batched: expected false; batched generation tells no metrics of a trajectory")
+        raise SettingsError(
+            "generator.batched: expected false; batched generation tells no metrics of a trajectory"
+        )
     ids = output.get("trajectory_ids") or input_batch.get("trajectory_ids")
     groups: dict[object, list[int]] = defaultdict(list)
     for place in range(len(metrics)):
@@ -255,9 +278,13 @@ def leave_out_failed(output: MutableMapping[str, Any], input_batch: Mapping[str,
     for places in groups.values():
         failed = [place for place in places if metrics[place].get("judge_failed")]
         others = [rewards[place] for place in places if place not in failed]
-        mean = stand_in([math.fsum(each) if isinstance(each, Sequence) else float(each) for each in others], 0.0)
+        mean = stand_in(
+            [math.fsum(each) if isinstance(each, Sequence) else float(each) for each in others], 0.0
+        )
         for place in failed:
-            of_tokens = rewards[place]  # a number, or one for each token, of which the last has it all
+            of_tokens = rewards[
+                place
+            ]  # a number, or one for each token, of which the last has it all
             is_list = isinstance(of_tokens, Sequence) and len(of_tokens) > 0
             rewards[place] = [*[0.0] * (len(of_tokens) - 1), mean] if is_list else mean
             masks[place] = [0] * len(masks[place])

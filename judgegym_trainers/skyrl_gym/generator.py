@@ -2,7 +2,8 @@
 
     from judgegym_trainers.skyrl_gym.generator import JudgedGenerator
 
-`BasePPOExp.get_generator` of an experiment returns it in the place of `SkyRLGymGenerator`, with the same arguments.
+`BasePPOExp.get_generator` of an experiment returns it in the place of `SkyRLGymGenerator`, with the
+same arguments.
 
 Source: skyrl 0.4.0, `skyrl.train.generators.skyrl_gym_generator`.
 """

@@ -2,14 +2,15 @@
 
 `datasets.py` has what a recipe's train config takes.
 
-Guarantees: a builder pickles, and holds neither connections nor secrets; in whichever process and event loop it is
-used, it finds there the environment or the judge that is already open. All completions of a group are judged at once;
-what the judge says is in the logs of each rollout's last step. No sampled tokens raise an error; thinking that the
-renderer knows is apart from the answer.
+Guarantees: a builder pickles, and holds neither connections nor secrets; in whichever process and
+event loop it is used, it finds there the environment or the judge that is already open. All
+completions of a group are judged at once; what the judge says is in the logs of each rollout's last
+step. No sampled tokens raise an error; thinking that the renderer knows is apart from the answer.
 
-Every reward is a finite number. Where the judge failed, it is the mean of the others, so that it leaves their
-advantages as they are and has none itself, with the metric `judge_failed` 1. A group with fewer than two results is
-dropped by the cookbook under every rollout strategy, and ends no step.
+Every reward is a finite number. Where the judge failed, it is the mean of the others, so that it
+leaves their advantages as they are and has none itself, with the metric `judge_failed` 1. A group
+with fewer than two results is dropped by the cookbook under every rollout strategy, and ends no
+step.
 
 Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
 """
@@ -76,17 +77,25 @@ def renderer_of(renderer_name: str, model_name: str) -> Renderer:
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
 
-def read_answer(renderer: Renderer, tokens: Sequence[int], stop_reason: str | None) -> TinkerCompletion:
+def read_answer(
+    renderer: Renderer, tokens: Sequence[int], stop_reason: str | None
+) -> TinkerCompletion:
     """Read sampled tokens, of which `length` as the reason to stop says that they were cut off."""
     finish = CUT_OFF if stop_reason == "length" else "stop"
     try:
         message, termination = renderer.parse_response(list(tokens))
-    except RendererError:  # more than one turn: all of it is the policy's answer, in the wrong format
-        return TinkerCompletion(Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish), False)
+    except (
+        RendererError
+    ):  # more than one turn: all of it is the policy's answer, in the wrong format
+        return TinkerCompletion(
+            Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish), False
+        )
     content = message["content"]
     parts = [] if isinstance(content, str) else content
     thinking = "".join(part["thinking"] for part in parts if part["type"] == "thinking")
-    return TinkerCompletion(Choice(get_text_content(message), thinking or None, finish), termination.is_clean)
+    return TinkerCompletion(
+        Choice(get_text_content(message), thinking or None, finish), termination.is_clean
+    )
 
 
 class OneTurnEnv(Env):
@@ -94,12 +103,17 @@ class OneTurnEnv(Env):
 
     def __init__(self, messages: Sequence[Message], renderer: Renderer) -> None:
         """Ask with these messages, rendered for the policy."""
-        self._messages = [RenderedMessage(role=message["role"], content=message["content"]) for message in messages]
+        self._messages = [
+            RenderedMessage(role=message["role"], content=message["content"])
+            for message in messages
+        ]
         self._renderer = renderer
 
     async def initial_observation(self) -> tuple[tinker.ModelInput, StopCondition]:
         """The prompt's tokens, and where the policy is to stop."""
-        return self._renderer.build_generation_prompt(self._messages), self._renderer.get_stop_sequences()
+        return self._renderer.build_generation_prompt(
+            self._messages
+        ), self._renderer.get_stop_sequences()
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         """End the episode; the reward is 0, to which `compute_group_rewards` adds the judge's."""
@@ -109,7 +123,10 @@ class OneTurnEnv(Env):
             episode_done=True,
             next_observation=tinker.ModelInput.empty(),
             next_stop_condition=self._renderer.get_stop_sequences(),
-            metrics={"parse_success": float(answer.is_parsed), f"{STOP_METRIC_PREFIX}{answer.stop_reason}": 1.0},
+            metrics={
+                "parse_success": float(answer.is_parsed),
+                f"{STOP_METRIC_PREFIX}{answer.stop_reason}": 1.0,
+            },
             logs={"response": answer.choice.text},
         )
 
@@ -121,7 +138,8 @@ class NoRewardsError(AllTrajectoriesFailedError):
 def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[float, Metrics]]:
     """The reward and the metrics of each rollout.
 
-    An environment's metrics are left out where the judge failed: the cookbook takes the mean of those that are there.
+    An environment's metrics are left out where the judge failed: the cookbook takes the mean of
+    those that are there.
 
     Raises:
         NoRewardsError: fewer than two (in a group of one: none) have a result.
@@ -130,8 +148,13 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
     if scores is None:
         failed = [result for result in results if result.reward is None]
         why = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
-        raise NoRewardsError(f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{why}")
-    return [(value, {**result.metrics, **result.flags}) for value, result in zip(scores, results, strict=True)]
+        raise NoRewardsError(
+            f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{why}"
+        )
+    return [
+        (value, {**result.metrics, **result.flags})
+        for value, result in zip(scores, results, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +205,9 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         answers = [read_answer(renderer, last.ac.tokens, last.ac.stop_reason) for last in sampled]
         results = await self._judged([answer.choice for answer in answers])
         for last, result in zip(sampled, results, strict=True):
-            last.logs.update(row=self.uid, judge_status=result.status, judge_explanation=result.explanation)
+            last.logs.update(
+                row=self.uid, judge_status=result.status, judge_explanation=result.explanation
+            )
         return group_rewards(results, "/".join((*self.tags, self.uid)))
 
     async def cleanup(self) -> None:

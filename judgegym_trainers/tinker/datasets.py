@@ -2,8 +2,9 @@
 
     config = train.Config(dataset_builder=EnvironmentDatasetBuilder(environment="arena_hard", …), …)
 
-Guarantees: the rows of an epoch are in the order that `serve` would have with the same seed, whichever batch is asked
-for first; each row is read once before the first rollout, and one that cannot be read is an error that names its place.
+Guarantees: the rows of an epoch are in the order that `serve` would have with the same seed,
+whichever batch is asked for first; each row is read once before the first rollout, and one that
+cannot be read is an error that names its place.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[Promp
     if isinstance(prompts, str):
         rows = load_rows(prompts, split="train")
     else:
-        rows = DataSet("prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)])
+        rows = DataSet(
+            "prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)]
+        )
     if not rows:
         raise DataError("prompts: no rows")
     return TaskList.of(by_uid(rows, numbered=True), _prompt_row)
@@ -77,15 +80,25 @@ def _prompt_row(uid: str, row: Row) -> PromptRow:
     except CellError as error:
         raise DataError(f"{row.place}: {error}") from None
     prompt = row.values.get("prompt")
-    turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) and prompt.strip() else prompt
+    turns = (
+        [{"role": "user", "content": prompt}]
+        if isinstance(prompt, str) and prompt.strip()
+        else prompt
+    )
     if not isinstance(turns, list) or not turns or not all(map(_is_message, turns)):
         raise row.lacks("text, or messages of a role (system, user, assistant) and text, in prompt")
-    messages = tuple(Message(role=turn["role"], content=turn["content"]) for turn in cast("list[Message]", turns))
+    messages = tuple(
+        Message(role=turn["role"], content=turn["content"]) for turn in cast("list[Message]", turns)
+    )
     return PromptRow(uid, messages, fields, row.optional_text("category"))
 
 
 def _is_message(turn: JSON) -> bool:
-    return isinstance(turn, Mapping) and turn.get("role") in _ROLES and isinstance(turn.get("content"), str)
+    return (
+        isinstance(turn, Mapping)
+        and turn.get("role") in _ROLES
+        and isinstance(turn.get("content"), str)
+    )
 
 
 class JudgedDataset(RLDataset):
@@ -123,7 +136,10 @@ class JudgedDataset(RLDataset):
             raise IndexError(f"batch {index}: there are {len(self)}")
         start = index * self._batch_size
         places = range(start, min(start + self._batch_size, len(self._uids) * self._epochs))
-        return [self._group_of(self._order(place // len(self._uids))[place % len(self._uids)]) for place in places]
+        return [
+            self._group_of(self._order(place // len(self._uids))[place % len(self._uids)])
+            for place in places
+        ]
 
     def _order(self, epoch: int) -> Sequence[str]:
         if self._seed is None:
@@ -165,7 +181,9 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
     @chz.validate
     def _secrets(self) -> None:
         """The cookbook writes its config into files, and to the services that log it."""
-        found = secret_in({name: getattr(self, name) for name in _LOGGED if getattr(self, name, None) is not None})
+        found = secret_in(
+            {name: getattr(self, name) for name in _LOGGED if getattr(self, name, None) is not None}
+        )
         if found is not None:
             raise SettingsError(f"{found}, since the cookbook writes its config into a log")
 
@@ -188,7 +206,9 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
         return Rollouts(group_size, self.renderer_name, self.model_name_for_tokenizer)
 
     @abstractmethod
-    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow] | None:
+    async def _rows(
+        self, rollouts: Rollouts, *, is_test: bool
+    ) -> tuple[Sequence[str], GroupOfRow] | None:
         """The ids of the rows of a set, and what makes the group of a row; `None` if there is no such test set."""
 
 
@@ -197,7 +217,8 @@ class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
     """The rows of an environment, with the environment's rewards.
 
     Attributes:
-        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
+            `package.module:Class`.
         settings: its settings under `env`, without that prefix.
         config: a YAML file or a preset with further settings.
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
@@ -210,7 +231,9 @@ class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
     offline: bool = False
     with_test: bool = False
 
-    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow] | None:
+    async def _rows(
+        self, rollouts: Rollouts, *, is_test: bool
+    ) -> tuple[Sequence[str], GroupOfRow] | None:
         if is_test and not self.with_test:
             return None
         split: Split = "eval" if is_test else "train"
@@ -231,14 +254,15 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     """Prompts without an environment, and a judge.
 
     Attributes:
-        prompts: a JSONL, JSON, CSV or Parquet file, a dataset on the hub, or the rows themselves. A row has `prompt`
-            (text or messages), and may have an id and what the judge is told: `reference`, `rubric`, `aspects`,
-            `criteria`, `baseline`, `context`.
+        prompts: a JSONL, JSON, CSV or Parquet file, a dataset on the hub, or the rows themselves. A
+            row has `prompt` (text or messages), and may have an id and what the judge is told:
+            `reference`, `rubric`, `aspects`, `criteria`, `baseline`, `context`.
         test_prompts: the same for the test set.
         url: the URL of a reward server; or
         judge: the settings of a judge to run in each process that judges, under the server's names.
         judge_offline: with `judge`, ask the stand-in; its scores mean nothing.
-        token_env: the environment variable with the server's bearer token, which is written to no file.
+        token_env: the environment variable with the server's bearer token, which is written to no
+            file.
         mount: the name of a judge at the server; empty for the judge at the root.
         invalid_completion_score: the reward of an empty completion.
         timeout_s: seconds for one attempt at the server.
@@ -258,7 +282,9 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     deadline_s: float = DEADLINE_S
     name: str = "judge"
 
-    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow] | None:
+    async def _rows(
+        self, rollouts: Rollouts, *, is_test: bool
+    ) -> tuple[Sequence[str], GroupOfRow] | None:
         prompts = self.test_prompts if is_test else self.prompts
         if prompts is None:
             return None
@@ -277,7 +303,9 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
 
         def group_of(uid: str) -> EnvGroupBuilder:
             row = rows[rows.positions[uid]]
-            return PromptGroupBuilder(rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields)
+            return PromptGroupBuilder(
+                rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields
+            )
 
         return rows.uids, group_of
 

@@ -6,23 +6,31 @@
     from judgegym_trainers.trl import judge_environment
     arena = judge_environment("arena_hard", {"judge_model_name": "gpt-6-luna"})
     trainer = GRPOTrainer(..., reward_funcs=arena.reward, train_dataset=arena.dataset())
-    trainer = GRPOTrainer(..., reward_funcs=combined_reward([arena.reward, short]), train_dataset=arena.dataset())
-    trainer = GRPOTrainer(..., environment_factory=arena, train_dataset=arena.dataset())
+    trainer = GRPOTrainer(..., reward_funcs=combined_reward([arena.reward, short]),
+    train_dataset=arena.dataset()) trainer = GRPOTrainer(..., environment_factory=arena,
+    train_dataset=arena.dataset())
 
-Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and deviation; beside other
-reward functions, where TRL would count it as 0, the first batch is an error; all completions of a batch are judged at
-the same time; a group is judged once, whole, on any number of processes; what a reward function has opened is closed
-when the training ends; a judge that is down ends the training. All of them pickle, which the asynchronous trainer
-needs.
+Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and
+deviation; beside other reward functions, where TRL would count it as 0, the first batch is an
+error; all completions of a batch are judged at the same time; a group is judged once, whole, on any
+number of processes; what a reward function has opened is closed when the training ends; a judge
+that is down ends the training. All of them pickle, which the asynchronous trainer needs.
 
-Source: TRL 1.16.0 (November 2026), `GRPOTrainer`, `AsyncGRPOTrainer`: reward functions, `environment_factory`.
+Source: TRL 1.16.0 (November 2026), `GRPOTrainer`, `AsyncGRPOTrainer`: reward functions,
+    `environment_factory`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from judgegym_trainers.trl.functions import COLUMNS, RewardFunction, close, combined_reward, judge_reward
+from judgegym_trainers.trl.functions import (
+    COLUMNS,
+    RewardFunction,
+    close,
+    combined_reward,
+    judge_reward,
+)
 
 if TYPE_CHECKING:
     from judgegym_trainers.trl.environment import JudgeEnvironment, judge_environment

@@ -1,21 +1,24 @@
 """An environment for TRL: its rows as a dataset, its rewards as a reward function, and as `environment_factory`.
 
-`reward` judges what the policy writes. As `environment_factory`, for training beside environments with tools, it judges
-what the policy submits with a tool. Both give the rewards of `serve`, in the environment's own range.
+`reward` judges what the policy writes. As `environment_factory`, for training beside environments
+with tools, it judges what the policy submits with a tool. Both give the rewards of `serve`, in the
+environment's own range.
 
-Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged together, which judges
-of groups need, and equal ones are judged once. If the judge's endpoint does not know the key or the model, or refuses
-all prompts of a first batch with several, or the first `REFUSED_AT_START`, the settings are at fault, and a
-`SettingsError` says so. The batch is that of all processes if the size of groups is known.
+Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged
+together, which judges of groups need, and equal ones are judged once. If the judge's endpoint does
+not know the key or the model, or refuses all prompts of a first batch with several, or the first
+`REFUSED_AT_START`, the settings are at fault, and a `SettingsError` says so. The batch is that of
+all processes if the size of groups is known.
 
-TRL's completions are text, or messages: after calls of tools several of them, of which the last turn of the assistant
-is the answer. Where the chat template of the tokenizer is known to TRL, reasoning has a field of its own.
+TRL's completions are text, or messages: after calls of tools several of them, of which the last
+turn of the assistant is the answer. Where the chat template of the tokenizer is known to TRL,
+reasoning has a field of its own.
 
-With `environment_factory`, TRL calls `reset(**row)` before it samples, offers the public methods to the policy as
-tools, and at the end asks each environment of the batch, one after another, for `get_reward()`, which is given nothing:
-what the policy has written is not shown to an environment, only what it passes to a tool. So the policy answers with
-the tool `answer`. The first call of `get_reward` judges the answers of all environments at once; the others find their
-rewards.
+With `environment_factory`, TRL calls `reset(**row)` before it samples, offers the public methods to
+the policy as tools, and at the end asks each environment of the batch, one after another, for
+`get_reward()`, which is given nothing: what the policy has written is not shown to an environment,
+only what it passes to a tool. So the policy answers with the tool `answer`. The first call of
+`get_reward` judges the answers of all environments at once; the others find their rewards.
 
 Source: TRL 1.16.0, `GRPOTrainer._generate_and_score_completions`, `._calculate_rewards`.
 """
@@ -86,11 +89,16 @@ def rollout_of(uid: object, split: object, choice: Choice) -> CompletionRow:
         DataError: they name none.
     """
     if not isinstance(uid, str) or split not in (None, *_SPLITS):
-        raise DataError(f"expected a row of dataset(), with its uid and split, found uid {uid!r} and split {split!r}")
+        raise DataError(
+            f"expected a row of dataset(), with its uid and split, found uid {uid!r} and split "
+            f"{split!r}"
+        )
     return CompletionRow({"uid": uid, "split": "eval" if split == "eval" else "train"}, choice)
 
 
-def choice_of(completion: Conversation, ids: object = None, ends: Collection[int] | None = None) -> Choice:
+def choice_of(
+    completion: Conversation, ids: object = None, ends: Collection[int] | None = None
+) -> Choice:
     """The answer in a completion as a choice; without text if the completion ends before an answer.
 
     Args:
@@ -98,7 +106,9 @@ def choice_of(completion: Conversation, ids: object = None, ends: Collection[int
         ids: the tokens of the completion.
         ends: the tokens that end a completion; one without them at its end was cut off.
     """
-    is_cut_off = bool(ends) and isinstance(ids, Sequence) and bool(ids) and ids[-1] not in (ends or ())
+    is_cut_off = (
+        bool(ends) and isinstance(ids, Sequence) and bool(ids) and ids[-1] not in (ends or ())
+    )
     finish_reason = CUT_OFF if is_cut_off else None
     if isinstance(completion, str):
         return Choice(completion, finish_reason=finish_reason)
@@ -109,7 +119,9 @@ def choice_of(completion: Conversation, ids: object = None, ends: Collection[int
     content = last.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
-    return Choice("".join(text for text in texts if isinstance(text, str)), reasoning, finish_reason)
+    return Choice(
+        "".join(text for text in texts if isinstance(text, str)), reasoning, finish_reason
+    )
 
 
 def judge_environment(
@@ -124,11 +136,13 @@ def judge_environment(
     """An environment for a trainer; nothing is read yet.
 
     Args:
-        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`,
+            `package.module:Class`.
         settings: its settings under `env`, such as `{"judge_model_name": "gpt-6-luna"}`.
         config: a YAML file or a preset with further settings.
         offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
-        group_size: the trainer's `num_generations`; needed with `group_judge` as `environment_factory`.
+        group_size: the trainer's `num_generations`; needed with `group_judge` as
+            `environment_factory`.
         name: under which TRL logs the rewards, and the rows name it; by default the environment's.
 
     Raises:
@@ -137,7 +151,9 @@ def judge_environment(
     source = EnvironmentSource.of(environment, settings, config=config, offline=offline)
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions, found {group_size}")
-    return JudgeEnvironment(source, name=name or load_environment(environment).spec.name, group_size=group_size)
+    return JudgeEnvironment(
+        source, name=name or load_environment(environment).spec.name, group_size=group_size
+    )
 
 
 class JudgeEnvironment:
@@ -145,8 +161,8 @@ class JudgeEnvironment:
 
     Attributes:
         name: under which TRL logs its rewards.
-        reward: for `reward_funcs`: the rewards of what the policy has written to rows of `dataset()`; `None` where the
-            judge failed, and for rows of other environments.
+        reward: for `reward_funcs`: the rewards of what the policy has written to rows of
+            `dataset()`; `None` where the judge failed, and for rows of other environments.
     """
 
     def __init__(self, source: EnvironmentSource, *, name: str, group_size: int | None) -> None:
@@ -162,7 +178,9 @@ class JudgeEnvironment:
         self._begun: list[weakref.ref[ToolEpisode]] = []
         self._alive: set[int] = set()
         self._numbers = itertools.count()
-        self.reward = RewardFunction(self._score, name, self._closed, partial(getattr, self, "reward"), rows_of=name)
+        self.reward = RewardFunction(
+            self._score, name, self._closed, partial(getattr, self, "reward"), rows_of=name
+        )
 
     def __reduce__(self) -> tuple[Callable[[], JudgeEnvironment], tuple[()]]:
         """How it is made again, in the process of TRL's asynchronous trainer; see `check_worker`."""
@@ -199,14 +217,19 @@ class JudgeEnvironment:
     def closing(self) -> object:
         """For `callbacks`, with `environment_factory`: closes the judge's connections when the training ends.
 
-        `reward` does so by itself. Without it they are closed when the trainer is given up, or the process ends.
+        `reward` does so by itself. Without it they are closed when the trainer is given up, or the
+        process ends.
         """
         return closing(self._close)
 
     @cached_property
     def _episode_type(self) -> type[ToolEpisode]:
         # TRL logs rewards under the name of the class, and takes one class for one environment.
-        return type(self.name, (ToolEpisode,), {"__doc__": ToolEpisode.__doc__, "__module__": ToolEpisode.__module__})
+        return type(
+            self.name,
+            (ToolEpisode,),
+            {"__doc__": ToolEpisode.__doc__, "__module__": ToolEpisode.__module__},
+        )
 
     def _gone(self, number: int) -> None:
         self._alive.discard(number)
@@ -223,16 +246,22 @@ class JudgeEnvironment:
         await asyncio.to_thread(self._close)
 
     async def _score(
-        self, prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
+        self,
+        prompts: Sequence[Conversation],
+        completions: Sequence[Conversation],
+        columns: Mapping[str, object],
     ) -> list[float | None]:
         if "uid" not in columns:
-            raise SettingsError(f"train_dataset: expected the rows of {self.name}'s dataset(), found no column uid")
+            raise SettingsError(
+                f"train_dataset: expected the rows of {self.name}'s dataset(), found no column uid"
+            )
         trainer = trainer_of(columns)
         close_after(trainer, self._close)
         rows: dict[int, CompletionRow] = {}
         for place, completion in enumerate(completions):
             uid, name, split, tokens = (
-                cell(columns, column, place) for column in ("uid", "environment", "split", "completion_ids")
+                cell(columns, column, place)
+                for column in ("uid", "environment", "split", "completion_ids")
             )
             if name in (None, self.name) and uid is not None:
                 choice = choice_of(completion, tokens, getattr(trainer, "eos_token_ids", None))
@@ -244,13 +273,16 @@ class JudgeEnvironment:
         in_order = [results.get(place) for place in range(len(completions))]
         return log(in_order, columns, self.name, self._in_a_row, size)
 
-    async def _judged(self, rows: Sequence[CompletionRow], size: int | None, unknown: str) -> list[CompletionReward]:
+    async def _judged(
+        self, rows: Sequence[CompletionRow], size: int | None, unknown: str
+    ) -> list[CompletionReward]:
         """The results of this process's completions, in order.
 
         Args:
             rows: those of this process.
-            size: the number of completions of each row, which may be spread over several processes: all of these call
-                this at the same time. `None`: all are here, and neighbours with the same row belong together.
+            size: the number of completions of each row, which may be spread over several processes:
+                all of these call this at the same time. `None`: all are here, and neighbours with
+                the same row belong together.
             unknown: the error where they are compared and the size is not known.
 
         Raises:
@@ -279,19 +311,28 @@ class JudgeEnvironment:
         batch = [each for reference in self._begun if (each := reference()) is not None]
         self._begun = []
         batch = batch if episode in batch else [episode]
-        # Reasoning stands outside the call of the tool, so that its format is not checked: it counts as valid.
+        # Reasoning stands outside the call of the tool, so that its format is not checked: it
+        # counts as valid.
         rows = [rollout_of(*each._begun_with(), Choice(each._text, reasoning="")) for each in batch]
-        task = asyncio.ensure_future(self._rewards_of(rows, is_mixed=any(each._is_mixed for each in batch)))
+        task = asyncio.ensure_future(
+            self._rewards_of(rows, is_mixed=any(each._is_mixed for each in batch))
+        )
         for number, each in enumerate(batch):
             each._judgment = (task, number, each._text)
 
-    async def _rewards_of(self, rows: Sequence[CompletionRow], *, is_mixed: bool) -> list[CompletionReward]:
-        unknown = "group_size: completions are compared, so judge_environment needs the trainer's num_generations"
+    async def _rewards_of(
+        self, rows: Sequence[CompletionRow], *, is_mixed: bool
+    ) -> list[CompletionReward]:
+        unknown = (
+            "group_size: completions are compared, so judge_environment needs the trainer's "
+            "num_generations"
+        )
         size = self._group_size
         if size is not None and is_mixed and distributed() is not None:
             size = None  # a process may have none of these rows, and the others would wait for it
             unknown = (
-                "environment_factory: among other environments, a group that is compared cannot be gathered from "
+                "environment_factory: among other environments, a group that is compared cannot be "
+                "gathered from "
                 "several processes; take reward_funcs=….reward, and rows of dataset()"
             )
         results = await self._judged(rows, size, unknown)
@@ -312,7 +353,9 @@ class ToolEpisode:
         self._environment = environment
         self._text = ""
         self._row: tuple[object, object] | None = None
-        self._is_mixed = False  # whether there may be other environments in the batch, which other classes judge
+        self._is_mixed = (
+            False  # whether there may be other environments in the batch, which other classes judge
+        )
         self._judgment: tuple[asyncio.Task[list[CompletionReward]], int, str] | None = None
         """That of a batch, the episode's number there, and what it had answered by then."""
 

@@ -1,12 +1,14 @@
 """Reward functions as TRL calls them: of a judge, at a reward server or in this process, and of several functions.
 
-The score of a failed judge, and of a row that cannot be judged, is `None`. An empty completion is a wrong answer
-(`invalid_completion_score`), about which no judge is asked. A judge that compares completions (`listwise`,
-`tournament`, `choice`, `arena_hard` without a baseline) needs `group_size`, which is the trainer's `num_generations`.
+The score of a failed judge, and of a row that cannot be judged, is `None`. An empty completion is a
+wrong answer (`invalid_completion_score`), about which no judge is asked. A judge that compares
+completions (`listwise`, `tournament`, `choice`, `arena_hard` without a baseline) needs
+`group_size`, which is the trainer's `num_generations`.
 
-TRL adds the scores of several reward functions and leaves `None` out of the sum, so that a failed judge counts as a
-score of 0 beside the others' scores. `combined_reward` leaves such a completion out of the group instead. A judge that
-fails 32 times in a row, or for two groups, ends the training.
+TRL adds the scores of several reward functions and leaves `None` out of the sum, so that a failed
+judge counts as a score of 0 beside the others' scores. `combined_reward` leaves such a completion
+out of the group instead. A judge that fails 32 times in a row, or for two groups, ends the
+training.
 
 Source: TRL 1.16.0, `GRPOTrainer._calculate_rewards`, `._generate_and_score_completions` (`nansum`),
 `AsyncRolloutWorker`.
@@ -28,10 +30,22 @@ from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores.groups import GroupedBatch
-from judgegym_trainers.scores.requests import FIELDS, CompletionRow, Conversation, Field, completion_row
+from judgegym_trainers.scores.requests import (
+    FIELDS,
+    CompletionRow,
+    Conversation,
+    Field,
+    completion_row,
+)
 from judgegym_trainers.scores.results import CompletionReward, FailuresInARow
 from judgegym_trainers.scores.sources import JudgeSource, check
-from judgegym_trainers.trl.trainer import check_sum, check_worker, close_after, group_size_of, trainer_of
+from judgegym_trainers.trl.trainer import (
+    check_sum,
+    check_worker,
+    close_after,
+    group_size_of,
+    trainer_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +53,14 @@ logger = logging.getLogger(__name__)
 class RewardFunction:
     """A reward function as TRL calls it, once for each batch; an error, which ends the training, closes what is open.
 
-    It pickles as the call that made it: TRL's asynchronous trainer sends it to a process of its own, where it opens
-    again what it needs.
+    It pickles as the call that made it: TRL's asynchronous trainer sends it to a process of its
+    own, where it opens again what it needs.
 
     Attributes:
         __name__: the name under which TRL logs it.
         close: closes what it has opened.
-        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`: it scores all rows.
+        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`:
+            it scores all rows.
     """
 
     def __init__(
@@ -63,13 +78,18 @@ class RewardFunction:
         self._score, self._made_by = score, made_by
 
     async def __call__(
-        self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
+        self,
+        prompts: Sequence[Conversation],
+        completions: Sequence[Conversation],
+        **columns: object,
     ) -> list[float | None]:
         """A score for each completion; `None` if there is none."""
         try:
             check_sum(trainer_of(columns), self, columns)
             return await self._score(prompts, completions, columns)
-        except BaseException:  # any error, also a cancellation: TRL tells nobody that the training has ended
+        except (
+            BaseException
+        ):  # any error, also a cancellation: TRL tells nobody that the training has ended
             await self.close()
             raise
 
@@ -103,12 +123,13 @@ def log(
     """Log explanations, statuses, the shares of failures and of empty completions, and the means of metrics.
 
     Args:
-        results: one for each completion; `None` for those that are others' to judge, which are in no share.
+        results: one for each completion; `None` for those that are others' to judge, which are in
+            no share.
         columns: the keywords of the call.
         name: what the names of columns and metrics begin with.
         in_a_row: the failures so far.
-        group_size: the number of completions of each prompt; `None` if nobody knows, as in TRL's asynchronous trainer,
-            whose calls have one group each.
+        group_size: the number of completions of each prompt; `None` if nobody knows, as in TRL's
+            asynchronous trainer, whose calls have one group each.
 
     Returns:
         The reward of each completion.
@@ -117,7 +138,10 @@ def log(
         NoRewardError: the judge is down.
     """
     extra, metric = _loggers(columns)
-    extra(f"{name}_explanation", [None if result is None else result.explanation for result in results])
+    extra(
+        f"{name}_explanation",
+        [None if result is None else result.explanation for result in results],
+    )
     extra(f"{name}_status", [None if result is None else result.status for result in results])
     own = [result for result in results if result is not None]
     if own:
@@ -130,7 +154,9 @@ def log(
     return [None if result is None else result.reward for result in results]
 
 
-def count_failures(results: Sequence[CompletionReward], in_a_row: FailuresInARow, group_size: int) -> None:
+def count_failures(
+    results: Sequence[CompletionReward], in_a_row: FailuresInARow, group_size: int
+) -> None:
     """Warn of the failures of a batch, with the last one's reason, and count those in a row.
 
     Raises:
@@ -139,7 +165,9 @@ def count_failures(results: Sequence[CompletionReward], in_a_row: FailuresInARow
     failed = [result for result in results if result.is_failed]
     if failed:
         reason = failed[-1].explanation or "no reason was given"
-        said = "%d of %d completions have no reward, because the judge failed, the last one with: %s"
+        said = (
+            "%d of %d completions have no reward, because the judge failed, the last one with: %s"
+        )
         logger.warning(said, len(failed), len(results), reason)
     for result in results:
         in_a_row.add(result, group_size)
@@ -152,7 +180,9 @@ def cell(columns: Mapping[str, object], name: str, place: int) -> Any:
 
 
 COLUMNS: Mapping[str, Field] = {
-    column.partition(".")[0]: name for name in reversed(FIELDS) for column in reversed(USUAL_COLUMNS[name])
+    column.partition(".")[0]: name
+    for name in reversed(FIELDS)
+    for column in reversed(USUAL_COLUMNS[name])
 }
 """Dataset columns that are sent to the judge, with the field of the request for each; a `rubric` may hold criteria."""
 
@@ -164,28 +194,34 @@ def judge_reward(
 
     Args:
         url: the URL of a reward server.
-        group_size: the trainer's `num_generations`: compare the completions of a group with each other (listwise,
-            tournament, choice, arena_hard), or let a cascade at a server decide them by one judge; one in this process
-            does so by itself. A group that is spread over several processes is gathered, and judged by
-            one of them. In evaluations the trainer's `num_generations_eval` is the size.
+        group_size: the trainer's `num_generations`: compare the completions of a group with each
+            other (listwise, tournament, choice, arena_hard), or let a cascade at a server decide
+            them by one judge; one in this process does so by itself. A group that is spread over
+            several processes is gathered, and judged by one of them. In evaluations the trainer's
+            `num_generations_eval` is the size.
         name: the function's name, under which TRL logs it.
-        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
-            server's names; `token`, `token_env` and `mount` of the server; `invalid_completion_score` of an empty
-            completion (0), which `None` leaves out; `timeout_s`, seconds for one attempt at the server; `deadline_s`,
-            seconds within which a batch has its scores: what has none by then is `None`.
+        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this
+            process, under the server's names; `token`, `token_env` and `mount` of the server;
+            `invalid_completion_score` of an empty completion (0), which `None` leaves out;
+            `timeout_s`, seconds for one attempt at the server; `deadline_s`, seconds within which a
+            batch has its scores: what has none by then is `None`.
 
     Raises:
-        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
-            or the judge's endpoint knows (a mount, a token) raise it at the first batch, which ends the training.
+        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those
+            that only the server or the judge's endpoint knows (a mount, a token) raise it at the
+            first batch, which ends the training.
     """
     source = JudgeSource(url, **settings)
     if group_size is None and source.compares:
         raise SettingsError(
-            "group_size: a judge that compares completions needs the number of those of each prompt, which is the "
+            "group_size: a judge that compares completions needs the number of those of each "
+            "prompt, which is the "
             "trainer's num_generations"
         )
     if group_size is not None and group_size < 2:
-        raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
+        raise SettingsError(
+            f"group_size: expected 2 or more completions to compare, found {group_size}"
+        )
     return _reward_of_source(source, group_size, name)
 
 
@@ -199,26 +235,36 @@ def _reward_of_source(source: JudgeSource, group_size: int | None, name: str) ->
         run_blocking(scoring.close())
 
     async def score(
-        prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
+        prompts: Sequence[Conversation],
+        completions: Sequence[Conversation],
+        columns: Mapping[str, object],
     ) -> list[float | None]:
         trainer = trainer_of(columns)
         close_after(trainer, close_now)
-        rows = [_row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)]
+        rows = [
+            _row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)
+        ]
         size = group_size_of(trainer, group_size)
         is_grouped = group_size is not None or source.depends_on_group
         if is_grouped and size is not None:
             results = await groups.score(rows, size)
         elif is_grouped:  # neighbours with the same row belong together
             neighbours = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
-            results = [result for of_group in await scoring.score(neighbours) for result in of_group]
+            results = [
+                result for of_group in await scoring.score(neighbours) for result in of_group
+            ]
         else:
             results = await scoring.score_each(rows)
         return log(results, columns, name, in_a_row, size)
 
-    return RewardFunction(score, name, scoring.close, partial(_reward_of_source, source, group_size, name))
+    return RewardFunction(
+        score, name, scoring.close, partial(_reward_of_source, source, group_size, name)
+    )
 
 
-def _row(prompt: Conversation, completion: Conversation, columns: Mapping[str, object], place: int) -> CompletionRow:
+def _row(
+    prompt: Conversation, completion: Conversation, columns: Mapping[str, object], place: int
+) -> CompletionRow:
     cells = {name: cell(columns, name, place) for name in COLUMNS}
     return completion_row(prompt, completion, cells)
 
@@ -233,38 +279,46 @@ def combined_reward(
 ) -> RewardFunction:
     """Make one reward function of several.
 
-    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has none (`None` or NaN),
-    or if a part's score or the sum is infinite: TRL would make advantages of NaN of it for the whole group.
-    TRL's log has `rewards/PART/mean` for each part, and the table of completions a column for each.
+    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has
+    none (`None` or NaN), or if a part's score or the sum is infinite: TRL would make advantages of
+    NaN of it for the whole group. TRL's log has `rewards/PART/mean` for each part, and the table of
+    completions a column for each.
 
     Args:
-        functions: reward functions as TRL calls them, sync or async. Sync ones are called in a thread.
+        functions: reward functions as TRL calls them, sync or async. Sync ones are called in a
+            thread.
         weights: a finite factor for each function, by default 1.
         name: the function's name, under which TRL logs it.
 
     Raises:
-        SettingsError: there are no functions, two have one name, the weights do not fit, or two functions are of
-            different environments, which have no row in common.
+        SettingsError: there are no functions, two have one name, the weights do not fit, or two
+            functions are of different environments, which have no row in common.
     """
     parts = list(functions)
     names = [str(getattr(part, "__name__", type(part).__name__)) for part in parts]
     if not parts or len({*names, name}) != len(names) + 1:
         raise SettingsError(
-            f"functions: expected functions with names of their own, found {', '.join(names) or 'none'}"
+            "functions: expected functions with names of their own, found "
+            f"{', '.join(names) or 'none'}"
         )
     factors = [1.0] * len(parts) if weights is None else [float(weight) for weight in weights]
     if len(factors) != len(parts):
-        raise SettingsError(f"weights: expected one for each of {len(parts)} functions, found {len(factors)}")
+        raise SettingsError(
+            f"weights: expected one for each of {len(parts)} functions, found {len(factors)}"
+        )
     check(**{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)})
     environments = {of for part in parts if (of := getattr(part, "rows_of", None)) is not None}
     if len(environments) > 1:
         raise SettingsError(
-            f"functions: expected those of one environment, found {', '.join(sorted(environments))}; combine each with "
+            "functions: expected those of one environment, found "
+            f"{', '.join(sorted(environments))}; combine each with "
             "what else judges its rows"
         )
 
     async def score(
-        prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
+        prompts: Sequence[Conversation],
+        completions: Sequence[Conversation],
+        columns: Mapping[str, object],
     ) -> Scores:
         keywords = {"prompts": prompts, "completions": completions, **columns}
         extra, metric = _loggers(columns)
@@ -272,12 +326,16 @@ def combined_reward(
         by_part = await all_results(_called(part, keywords, of_part) for part, of_part in called)
         for part, scores in zip(names, by_part, strict=True):
             if len(scores) != len(completions):
-                raise SettingsError(f"{part}: expected {len(completions)} scores, found {len(scores)}")
+                raise SettingsError(
+                    f"{part}: expected {len(completions)} scores, found {len(scores)}"
+                )
             extra(part, scores)  # under the names that TRL gives to a function of its own
             if there := [value for value in scores if value is not None]:
                 metric(f"rewards/{part}/mean", math.fsum(there) / len(there))
         return [
-            None if None in of_one else _weighted_sum(factors, cast("Sequence[float]", of_one), name)
+            None
+            if None in of_one
+            else _weighted_sum(factors, cast("Sequence[float]", of_one), name)
             for of_one in zip(*by_part, strict=True)
         ]
 

@@ -1,10 +1,11 @@
 """The trainer behind a call of a reward function: how large its groups are, and when its training ends.
 
-TRL hands reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds the trainer's reward
-functions there, and refuses those among which a failed judge would count as 0; `check_worker` finds those of the
-asynchronous trainer, which sends them to a process of its own. Guarantees: nothing here fails with a
-caller that is no such trainer; `close_after` calls its function once a training, or an evaluation by itself, has ended,
-and when a trainer whose training has raised is given up.
+TRL hands reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds the
+trainer's reward functions there, and refuses those among which a failed judge would count as 0;
+`check_worker` finds those of the
+asynchronous trainer, which sends them to a process of its own. Guarantees: nothing here fails with
+a caller that is no such trainer; `close_after` calls its function once a training, or an evaluation
+by itself, has ended, and when a trainer whose training has raised is given up.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def trainer_of(columns: Mapping[str, object]) -> Any:
 def group_size_of(trainer: Any, told: int | None) -> int | None:
     """The number of completions of each prompt in this batch; `None` if nobody knows.
 
-    Evaluations may have a number of their own. A size that divides the right one would split each group in silence.
+    Evaluations may have a number of their own. A size that divides the right one would split each
+    group in silence.
 
     Args:
         trainer: the trainer, if it is known.
@@ -47,16 +49,19 @@ def group_size_of(trainer: Any, told: int | None) -> int | None:
     if not isinstance(number, int):
         return told
     if is_training and told is not None and number != told:
-        raise SettingsError(f"group_size: expected the trainer's num_generations, which is {number}, found {told}")
+        raise SettingsError(
+            f"group_size: expected the trainer's num_generations, which is {number}, found {told}"
+        )
     return number
 
 
 def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
     """Check that the trainer does not count a failed judge as a score of 0.
 
-    With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is harmless where a
-    function's weight is 0, where each function scores rows of its own, and with `normalize_then_sum`, which adds the
-    group's mean in its place. A function that is called by another function is not seen here.
+    With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is
+    harmless where a function's weight is 0, where each function scores rows of its own, and with
+    `normalize_then_sum`, which adds the group's mean in its place. A function that is called by
+    another function is not seen here.
 
     Args:
         trainer: the trainer, if it is known.
@@ -81,8 +86,10 @@ def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
     if is_named and None not in rows_of and len(set(rows_of)) == len(rows_of):
         return
     raise SettingsError(
-        f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, and counts one that "
-        f"a failed judge has not given ({getattr(own, '__name__', 'judge')}) as 0. Expected one function, "
+        f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, "
+        "and counts one that "
+        f"a failed judge has not given ({getattr(own, '__name__', 'judge')}) as 0. Expected one "
+        "function, "
         "judgegym_trainers.trl.combined_reward([…], weights=[…]), or with GRPO "
         "multi_objective_aggregation='normalize_then_sum'"
     )
@@ -91,8 +98,9 @@ def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
 def check_worker(own: object) -> None:
     """Check that TRL's asynchronous trainer does not count a failed judge as a score of 0.
 
-    Its `AsyncRolloutWorker` adds up scores by `nansum`, too, in a process of its own, whose calls pass no trainer. It
-    pickles what it sends there, all of it in one mapping, and `own` is asked then. No number in the place of `None`
+    Its `AsyncRolloutWorker` adds up scores by `nansum`, too, in a process of its own, whose calls
+    pass no trainer. It pickles what it sends there, all of it in one mapping, and `own` is asked
+    then. No number in the place of `None`
     would do: an infinite one makes NaN of the advantages of its whole group.
 
     Args:
@@ -104,8 +112,14 @@ def check_worker(own: object) -> None:
     sent = _sent_to_worker()
     functions = list(sent.get("reward_funcs") or ())
     given = sent.get("environment_factory")
-    factories = list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
-    scoring = [factory for factory in factories if not isinstance(factory, type) or hasattr(factory, "get_reward")]
+    factories = (
+        list(given.values()) if isinstance(given, Mapping) else [] if given is None else [given]
+    )
+    scoring = [
+        factory
+        for factory in factories
+        if not isinstance(factory, type) or hasattr(factory, "get_reward")
+    ]
     sources = [*functions, *scoring]
     if not functions or len(sources) < 2 or not any(source is own for source in sources):
         return
@@ -114,7 +128,8 @@ def check_worker(own: object) -> None:
     if is_named and not scoring and None not in rows_of and len(set(rows_of)) == len(rows_of):
         return
     raise SettingsError(
-        f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions and environments, "
+        f"reward_funcs: TRL's asynchronous trainer adds up the scores of {len(sources)} functions "
+        "and environments, "
         "and counts one that a failed judge has not given as 0. Expected one function, "
         "judgegym_trainers.trl.combined_reward([…], weights=[…]), or environment_factory alone"
     )
@@ -142,22 +157,27 @@ def check_episodes(trainer: Any) -> None:
     further = [function for function in functions if not _is_of_environments(function)]
     if further and getattr(trainer, "multi_objective_aggregation", None) != "normalize_then_sum":
         raise SettingsError(
-            f"reward_funcs: {type(trainer).__name__} adds their scores to those of environment_factory, and counts one "
+            f"reward_funcs: {type(trainer).__name__} adds their scores to those of "
+            "environment_factory, and counts one "
             "that a failed judge has not given as 0. Expected environment_factory alone, "
-            "reward_funcs=combined_reward([….reward, …]), or multi_objective_aggregation='normalize_then_sum'"
+            "reward_funcs=combined_reward([….reward, …]), or "
+            "multi_objective_aggregation='normalize_then_sum'"
         )
 
 
 def _is_of_environments(function: object) -> bool:
     """Whether it is TRL's own function that asks the environments of one type for `get_reward`."""
-    return any(isinstance(default, type) for default in getattr(function, "__defaults__", None) or ())
+    return any(
+        isinstance(default, type) for default in getattr(function, "__defaults__", None) or ()
+    )
 
 
 def trainer_that_calls() -> Any:
     """The trainer whose function asks environments for their rewards, from the frames of the callers.
 
-    TRL passes an environment nothing; its function `get_reward` has the keywords of a reward function in `kwargs`. No
-    other frame's variables are read: Python would keep them alive for as long as the frame.
+    TRL passes an environment nothing; its function `get_reward` has the keywords of a reward
+    function in `kwargs`. No other frame's variables are read: Python would keep them alive for as
+    long as the frame.
     """
     frame = inspect.currentframe()
     for _ in range(_FRAMES):
@@ -235,7 +255,9 @@ def call_when_gone(owner: object, close: Close) -> None:
 
 
 def _in_a_thread(close: Close) -> None:
-    threading.Thread(target=_close_unless_ended, args=(close,), name="judgegym-close", daemon=True).start()
+    threading.Thread(
+        target=_close_unless_ended, args=(close,), name="judgegym-close", daemon=True
+    ).start()
 
 
 def _close_unless_ended(close: Close) -> None:

@@ -1,7 +1,8 @@
 """Rewards for verl: a reward function for its own reward managers, and a reward manager that scores groups.
 
-`function.py` is called for one sample, without its prompt and its group; `manager.py` sees both, gathers the samples of
-a prompt from all of verl's reward workers, and judges them together. Importing this package does not import verl.
+`function.py` is called for one sample, without its prompt and its group; `manager.py` sees both,
+gathers the samples of a prompt from all of verl's reward workers, and judges them together.
+Importing this package does not import verl.
 """
 
 from judgegym_trainers.verl.function import close, compute_score, compute_score_sync

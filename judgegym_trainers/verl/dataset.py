@@ -17,11 +17,14 @@ from judgegym.llm.wire import JSON
 from judgegym_trainers.single_turn import EnvironmentSource, opened, source_of
 
 
-def write_rows(environment: EnvironmentSource | Mapping[str, object] | str, path: str | Path) -> int:
+def write_rows(
+    environment: EnvironmentSource | Mapping[str, object] | str, path: str | Path
+) -> int:
     """Write all rows to a JSONL file.
 
     Args:
-        environment: its name, a source, or the arguments of `EnvironmentSource.of`, as in `reward_kwargs.environment`.
+        environment: its name, a source, or the arguments of `EnvironmentSource.of`, as in
+            `reward_kwargs.environment`.
         path: the file.
 
     Returns:
@@ -35,7 +38,10 @@ def write_rows(environment: EnvironmentSource | Mapping[str, object] | str, path
     rows = opened(source)
     with Path(path).open("wb") as file:
         for row in rows.rows():
-            info: JSON = {"uid": row.uid, "split": "train" if source.split == "train" else "validation"}
+            info: JSON = {
+                "uid": row.uid,
+                "split": "train" if source.split == "train" else "validation",
+            }
             line = {
                 "data_source": source.environment,
                 "prompt": cast(JSON, list(row.messages)),

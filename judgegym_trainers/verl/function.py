@@ -5,23 +5,25 @@
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
     +reward.custom_reward_function.reward_kwargs.on_failure=score
 
-(on older versions without `reward.`). The reward manager `remote` refuses async functions: its `name` is
-`compute_score_sync`. Instead of `url`, set a judge's settings in `reward_kwargs.judge` (`judge.judge=rubric`,
-`judge.judge_model_name=…`) to run it in verl's processes. Beside a reward server, verl's environment needs aiohttp and
-orjson only.
+(on older versions without `reward.`). The reward manager `remote` refuses async functions: its
+`name` is `compute_score_sync`. Instead of `url`, set a judge's settings in `reward_kwargs.judge`
+(`judge.judge=rubric`, `judge.judge_model_name=…`) to run it in verl's processes. Beside a reward
+server, verl's environment needs aiohttp and orjson only.
 
-A setting that cannot work raises a `SettingsError` at the first sample, which ends the training (but for the manager
-`rate_limited`, which turns every error into a reward of 0). A sample without a score gets the fallback, and is flagged:
-every sample has the same keys, as verl requires. That is a reward to every estimator, so that the function needs
-`on_failure=score`; `loop.py` and `manager.py` can leave such a sample out.
+A setting that cannot work raises a `SettingsError` at the first sample, which ends the training
+(but for the manager `rate_limited`, which turns every error into a reward of 0). A sample without a
+score gets the fallback, and is flagged: every sample has the same keys, as verl requires. That is a
+reward to every estimator, so that the function needs `on_failure=score`; `loop.py` and `manager.py`
+can leave such a sample out.
 
-A judge that compares responses runs in a reward server that gathers them (`--group_size` = `rollout.n`), since verl
-calls this function for each sample in one of several processes. Its managers do not pass the `uid` of a prompt:
-samples with one question and one `extra_info.index` are a group, or with one `extra_info.uid` where an agent loop of
-one's own puts it into the `extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole
-groups.
+A judge that compares responses runs in a reward server that gathers them (`--group_size` =
+`rollout.n`), since verl calls this function for each sample in one of several processes. Its
+managers do not pass the `uid` of a prompt: samples with one question and one `extra_info.index` are
+a group, or with one `extra_info.uid` where an agent loop of one's own puts it into the
+`extra_fields` of its output. The manager `rate_limited` needs a `max_concurrent` of whole groups.
 
-verl loads a file by its path without an entry in `sys.modules`, which dataclasses need: there are none in this one.
+verl loads a file by its path without an entry in `sys.modules`, which dataclasses need: there are
+none in this one.
 
 Source: verl 0.9.1, its custom reward functions and reward managers.
 """
@@ -34,7 +36,13 @@ from typing import Any
 
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
-from judgegym_trainers.scores.requests import CellError, CompletionRow, completion_row, group_id, plain
+from judgegym_trainers.scores.requests import (
+    CellError,
+    CompletionRow,
+    completion_row,
+    group_id,
+    plain,
+)
 from judgegym_trainers.scores.sources import close
 from judgegym_trainers.verl.rewards import WITHIN, FunctionSettings, deployed, prompt_in
 
@@ -45,14 +53,18 @@ _GROUPS = ("uid", "index")
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
 _AS_SCORE = (
-    f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but fallback_score, which "
-    "every estimator trains as a reward. The agent loop judgegym_trainers.verl.loop.JudgeAgentLoop leaves such "
+    f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but "
+    "fallback_score, which "
+    "every estimator trains as a reward. The agent loop judgegym_trainers.verl.loop.JudgeAgentLoop "
+    "leaves such "
     "samples out, and JudgeRewardManager gives them the mean of their group"
 )
 
 _NO_GROUPS = (
-    "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, each of which gets some "
-    "samples of a group; use the reward manager (JudgeRewardManager of pkg://judgegym_trainers.verl.manager), or "
+    "reward_kwargs.judge: a judge that compares responses cannot run in verl's reward workers, "
+    "each of which gets some "
+    "samples of a group; use the reward manager (JudgeRewardManager of "
+    "pkg://judgegym_trainers.verl.manager), or "
     "start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
 )
 
@@ -72,15 +84,18 @@ async def compute_score(
     Args:
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
-        ground_truth: the reference; a number or a list is sent as text, an object may hold `reference` and `rubric`.
-        extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`, `aspects`, `criteria`,
-            `baseline`, `context`, `reference`.
-        settings: those of `FunctionSettings`: `url` of the reward server, with `token`, `token_env` and `mount`; or
-            `judge`, the settings of a judge to run in this process, with the server's names; `fallback_score`,
-            `invalid_completion_score`, `timeout_s`, `deadline_s`, `on_failure`. What verl adds is not read otherwise.
+        ground_truth: the reference; a number or a list is sent as text, an object may hold
+            `reference` and `rubric`.
+        extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`,
+            `aspects`, `criteria`, `baseline`, `context`, `reference`.
+        settings: those of `FunctionSettings`: `url` of the reward server, with `token`, `token_env`
+            and `mount`; or `judge`, the settings of a judge to run in this process, with the
+            server's names; `fallback_score`, `invalid_completion_score`, `timeout_s`, `deadline_s`,
+            `on_failure`. What verl adds is not read otherwise.
 
     Returns:
-        `score` (0 to 1, or what stands in for it), `judge_failed` and `invalid_completion` (0 or 1).
+        `score` (0 to 1, or what stands in for it), `judge_failed` and `invalid_completion` (0 or
+        1).
 
     Raises:
         SettingsError: a setting cannot work, or no row has a question.
@@ -106,23 +121,30 @@ def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
 def _row(response: str, ground_truth: object, info: Mapping[str, object]) -> CompletionRow:
     """The response with what its judge is told.
 
-    The ids are for a judge that compares: the group's, if the row has one, and one of this call, for its retries.
+    The ids are for a judge that compares: the group's, if the row has one, and one of this call,
+        for its retries.
 
     Raises:
         SettingsError: no row had a question so far.
     """
     try:
         prompt = prompt_in(info)
-        group = next((known for name in _GROUPS if (known := group_id(plain(info.get(name)))) is not None), None)
+        group = next(
+            (known for name in _GROUPS if (known := group_id(plain(info.get(name)))) is not None),
+            None,
+        )
     except CellError as error:
         return CompletionRow({}, response, str(error))
     if prompt:
         _SEEN["prompt"] = True
-        return completion_row(prompt, response, info, ground_truth, group=group, member=uuid.uuid4().hex)
+        return completion_row(
+            prompt, response, info, ground_truth, group=group, member=uuid.uuid4().hex
+        )
     expected = "extra_info: expected the question as text or messages in `question` or `prompt`"
     if not _SEEN["prompt"]:
         found = ", ".join(sorted(map(str, info))) or "no field"
         raise SettingsError(
-            f"{expected}, found {found}; verl passes no prompt of its own, and an answer to no question has no score"
+            f"{expected}, found {found}; verl passes no prompt of its own, and an answer to no "
+            "question has no score"
         )
     return CompletionRow({}, response, expected)

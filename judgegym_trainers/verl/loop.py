@@ -1,13 +1,16 @@
 """An agent loop for verl that samples one turn and judges it; a sample whose judge failed is masked.
 
-    actor_rollout_ref.rollout.agent.agent_loop_config_path="$(python -m judgegym_trainers.verl)/agent_loop.yaml"
+    actor_rollout_ref.rollout.agent.agent_loop_config_path="$(python -m
+    judgegym_trainers.verl)/agent_loop.yaml"
     actor_rollout_ref.rollout.agent.default_agent_loop=judgegym
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
 
-The settings are those of the reward manager (`ManagerSettings`), which is not asked where a loop has given the reward.
-Guarantees: the `response_mask` of a sample whose judge failed is 0 everywhere, so that no estimator's advantage, no
-whitening and no loss counts a token of it; its reward is the mean of its group, so that it moves no baseline, or
-`fallback_score` in a group without any score. The samples of a prompt meet, in whichever workers they are made.
+The settings are those of the reward manager (`ManagerSettings`), which is not asked where a loop
+has given the reward.
+Guarantees: the `response_mask` of a sample whose judge failed is 0 everywhere, so that no
+estimator's advantage, no whitening and no loss counts a token of it; its reward is the mean of its
+group, so that it moves no baseline, or `fallback_score` in a group without any score. The samples
+of a prompt meet, in whichever workers they are made.
 
 Source: verl 0.9.1, `verl.experimental.agent_loop`, `verl.trainer.ppo.core_algos`.
 """
@@ -40,7 +43,9 @@ def _rewards_of(config: Any) -> tuple[SampleRewards, FailuresInARow]:
     """
     with _LOCK:
         if not _OPEN or _OPEN[0][0] is not config:
-            rewards = SampleRewards(config, {}, workers=int(config.actor_rollout_ref.rollout.agent.num_workers))
+            rewards = SampleRewards(
+                config, {}, workers=int(config.actor_rollout_ref.rollout.agent.num_workers)
+            )
             _OPEN[:] = [(config, rewards, FailuresInARow())]
         return _OPEN[0][1:]
 

@@ -5,10 +5,11 @@
     reward.reward_manager.module.path=pkg://judgegym_trainers.verl.manager
     +reward.custom_reward_function.reward_kwargs.judge.judge=listwise
 
-verl reads no missing reward: a sample without a score gets the mean of its group, which only some estimators subtract.
-With others the manager is refused; `loop.py` masks such a sample. The samples of a `uid` meet, in whichever reward
-workers they arrive; see `ManagerSettings` for all settings, and `scores.groups` for what is guaranteed. The judge is
-shown the policy's own prompt (`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
+verl reads no missing reward: a sample without a score gets the mean of its group, which only some
+estimators subtract. With others the manager is refused; `loop.py` masks such a sample. The samples
+of a `uid` meet, in whichever reward workers they arrive; see `ManagerSettings` for all settings,
+and `scores.groups` for what is guaranteed. The judge is shown the policy's own prompt
+(`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
 `reward_extra_info`.
 
 Source: verl 0.9.1, `verl.experimental.reward_loop`.
@@ -54,7 +55,8 @@ class JudgeRewardManager(RewardManagerBase):
             reward_model_tokenizer: that model's.
 
         Raises:
-            SettingsError: a setting cannot work, or the estimator would train a failed judge as a score.
+            SettingsError: a setting cannot work, or the estimator would train a failed judge as a
+                score.
         """
         super().__init__(config, tokenizer, compute_score)
         arguments = {
@@ -71,6 +73,8 @@ class JudgeRewardManager(RewardManagerBase):
             SettingsError: no sample can be judged, which ends the training.
         """
         is_environment = self._rewards.settings.environment is not None
-        sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=is_environment)
+        sample = await asyncio.to_thread(
+            sample_of, data, self.tokenizer, is_environment=is_environment
+        )
         result = await self._rewards.of(sample)
         return {"reward_score": result.score, "reward_extra_info": extra_info(result)}

@@ -1,13 +1,16 @@
 """What verl's reward manager and our agent loop share: settings, samples, and one place where groups meet.
 
-verl gives each sample to a reward worker that it draws at random (`AgentLoopWorker._compute_score`), so that the
-samples of a prompt are spread over `reward.num_workers` processes. Guarantees: with several workers, one Ray actor
-gathers and judges for all of them; limits of the judge count for the training as a whole. An actor that dies is started
-again, and asked again.
+verl gives each sample to a reward worker that it draws at random
+(`AgentLoopWorker._compute_score`), so that the samples of a prompt are spread over
+`reward.num_workers` processes. Guarantees: with several workers, one Ray actor gathers and judges
+for all of them; limits of the judge count for the training as a whole. An actor that dies is
+started again, and asked again.
 
-Source: verl 0.9.1: `reward.custom_reward_function.reward_kwargs`, the arguments of a deployed reward model,
-`AgentLoopWorker._compute_score` (all fields of the row, with `uid` and `raw_prompt`), `RewardLoopManager` (a deployed
-reward model that shares its GPUs: the trainer of v1 sends `raw_prompt` alone); Ray 2.60, named actors.
+Source: verl 0.9.1: `reward.custom_reward_function.reward_kwargs`, the arguments of a deployed
+reward model, `AgentLoopWorker._compute_score` (all fields of the row, with `uid` and `raw_prompt`),
+`RewardLoopManager` (a deployed
+reward model that shares its GPUs: the trainer of v1 sends `raw_prompt` alone); Ray 2.60, named
+    actors.
 """
 
 from __future__ import annotations
@@ -21,7 +24,13 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
 from judgegym_trainers.group_rewards import GroupSettings
-from judgegym_trainers.scores.requests import CompletionRow, completion_row, conversation_json, group_id, plain
+from judgegym_trainers.scores.requests import (
+    CompletionRow,
+    completion_row,
+    conversation_json,
+    group_id,
+    plain,
+)
 from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.scores.sources import RewardSettings
 
@@ -40,8 +49,9 @@ def deployed(judge: Mapping[str, Any], arguments: Mapping[str, object]) -> Mappi
 
     Args:
         judge: the settings of the judge.
-        arguments: those that verl adds: the address of its router, which speaks the protocol of OpenAI, and the model's
-            tokenizer, whose path is the name under which the model is served.
+        arguments: those that verl adds: the address of its router, which speaks the protocol of
+            OpenAI, and the model's tokenizer, whose path is the name under which the model is
+            served.
     """
     address = arguments.get("reward_router_address")
     if not isinstance(address, str) or judge.get("judge_base_url") is not None:
@@ -99,10 +109,14 @@ class ManagerSettings(GroupSettings):
         if self.on_failure == "score" or (estimator in ESTIMATORS and size > 1):
             return
         raise SettingsError(
-            "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the mean of its group, "
-            f"which {estimator} with rollout.n={size} trains as a reward. Expected {', '.join(ESTIMATORS)}, with a "
-            "rollout.n of 2 or more; or the agent loop judgegym_trainers.verl.loop.JudgeAgentLoop, which leaves "
-            f"such samples out with every estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
+            "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the "
+            "mean of its group, "
+            f"which {estimator} with rollout.n={size} trains as a reward. Expected "
+            f"{', '.join(ESTIMATORS)}, with a "
+            "rollout.n of 2 or more; or the agent loop judgegym_trainers.verl.loop.JudgeAgentLoop, "
+            "which leaves "
+            "such samples out with every estimator; or "
+            f"+reward.custom_reward_function.{WITHIN}.on_failure=score"
         )
 
 
@@ -134,7 +148,8 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
     Args:
         data: verl's `DataProto`.
         tokenizer: the policy's.
-        is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
+        is_environment: whether `extra_info.uid` names a row of an environment, which has all other
+            fields.
     """
     item = data[-1:][0]
     fields: Mapping[str, Any] = item.non_tensor_batch
@@ -145,10 +160,14 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
     response = str(tokenizer.decode(ids[:count], skip_special_tokens=True))
     prompt: JSON = None
     if _messages(fields.get("raw_prompt")) is None:  # its tokens are padded on either side
-        kept = asked[mask[: asked.shape[-1]].bool()] if of_prompt is None else asked[: int(of_prompt)]
+        kept = (
+            asked[mask[: asked.shape[-1]].bool()] if of_prompt is None else asked[: int(of_prompt)]
+        )
         prompt = plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))
     sample = sample_of_row(fields, response, prompt=prompt, is_environment=is_environment)
-    return sample._replace(is_validation=sample.is_validation or bool(data.meta_info.get("validate")))
+    return sample._replace(
+        is_validation=sample.is_validation or bool(data.meta_info.get("validate"))
+    )
 
 
 def sample_of_row(
@@ -160,7 +179,8 @@ def sample_of_row(
         fields: the columns of the row, with verl's `uid` and `raw_prompt`.
         response: the policy's text.
         prompt: the policy's prompt, where `raw_prompt` has no messages.
-        is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
+        is_environment: whether `extra_info.uid` names a row of an environment, which has all other
+            fields.
     """
     given, reward_model = fields.get("extra_info"), fields.get("reward_model")
     info: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
@@ -181,7 +201,11 @@ def sample_of_row(
 
 def extra_info(result: CompletionReward) -> dict[str, float | str]:
     """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
-    return {**result.numbers, "judge_status": result.status, "judge_explanation": result.explanation[:LONGEST]}
+    return {
+        **result.numbers,
+        "judge_status": result.status,
+        "judge_explanation": result.explanation[:LONGEST],
+    }
 
 
 def prompt_in(info: Mapping[str, object]) -> JSON:
@@ -197,7 +221,9 @@ def prompt_in(info: Mapping[str, object]) -> JSON:
 
 def _messages(value: object) -> JSON:
     turns = value.tolist() if hasattr(value, "tolist") else value
-    is_conversation = isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns)
+    is_conversation = (
+        isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns)
+    )
     return conversation_json(turns) if is_conversation else None
 
 
@@ -215,7 +241,9 @@ class Actor:
         """Gather groups of `size`."""
         self._batcher = settings.batcher(size)
 
-    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> CompletionReward:
+    async def score(
+        self, group: str, row: CompletionRow, *, size: int, recurs: bool
+    ) -> CompletionReward:
         """See `SampleBatcher`."""
         return await self._batcher.score(group, row, size=size, recurs=recurs)
 
@@ -264,7 +292,8 @@ class SampleRewards:
             config: the trainer's configuration.
             arguments: those of the reward model that verl has deployed.
             workers: how many processes have samples of a prompt.
-            algorithm: verl's `algorithm`, where its estimator is told of a failed judge by the reward alone.
+            algorithm: verl's `algorithm`, where its estimator is told of a failed judge by the
+                reward alone.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -275,7 +304,9 @@ class SampleRewards:
         self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
         if algorithm is not None:
             self.settings.check_estimator(algorithm, self.size)
-        here = self.settings.batcher(self.size)  # also where it is not used, so that a wrong setting is told here
+        here = self.settings.batcher(
+            self.size
+        )  # also where it is not used, so that a wrong setting is told here
         self._score: Score = here.score
         if workers > 1:
             import ray  # late: verl brings it along

@@ -1,7 +1,8 @@
 """`judgegym attack DATA --out FOLDER`: from the command line to the exit code.
 
-Exit codes: 0 no attack succeeds; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message;
-3 the budget is spent; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+Exit codes: 0 no attack succeeds; 1 too many failures, or nothing succeeded; 2 something to mend,
+said in one message; 3 the budget is spent; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or
+SIGTERM, with all answers kept.
 """
 
 from __future__ import annotations
@@ -32,8 +33,23 @@ MOST_USED = (
     *("data", "out", "limit", "without_responses", "prompt_column", "response_column", "split"),
     *("attacks", "only", "min_gain", "max_success", "max_floor"),
     *("judge", "rubric", "aspects", "criteria", "rule", "reward", "combine"),
-    *("judge_base_url", "judge_model_name", "judge_api_key_env", "judge_max_concurrency", "judge_temperature"),
-    *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "config", "show_config"),
+    *(
+        "judge_base_url",
+        "judge_model_name",
+        "judge_api_key_env",
+        "judge_max_concurrency",
+        "judge_temperature",
+    ),
+    *(
+        "offline",
+        "plan",
+        "resume",
+        "budget_usd",
+        "budget_calls",
+        "max_judge_error_rate",
+        "config",
+        "show_config",
+    ),
 )
 """What `--help` lists, the most used first."""
 
@@ -57,18 +73,28 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 
 def _run(words: list[str], prog: str) -> int:
-    loaded = load_command_settings(AttackSettings, words, prog, about=_ABOUT, group="attack", most_used=MOST_USED)
+    loaded = load_command_settings(
+        AttackSettings, words, prog, about=_ABOUT, group="attack", most_used=MOST_USED
+    )
     if loaded is None:
         return 0
     return run_command("attack", loaded, lambda: _attack(loaded, [*prog.split(), *words]))
 
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
-    from judgegym_trials.attacks.report import AttackReport  # late, as all of it: errors of settings come at once
+    from judgegym_trials.attacks.report import (
+        AttackReport,
+    )  # late, as all of it: errors of settings come at once
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, attack_results, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
     from judgegym_trials.attacks.targets import derive_rows, targets_of
-    from judgegym_trials.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
+    from judgegym_trials.judged_rows import (
+        check_folder,
+        folder_of,
+        judge_rows,
+        plan_rows,
+        read_tasks,
+    )
 
     settings = loaded.settings
     folder = folder_of(settings, settings.out, command="attack", data="a data set")
@@ -80,7 +106,10 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     rows, made, left_out = await derive_rows(targets, attacks, settings)
     if not made:
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
-    terminal.warn(f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and repeats")
+    terminal.warn(
+        f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and "
+        "repeats"
+    )
     if settings.plan:
         plan = await plan_rows(loaded, rows, folder)
         terminal.say("\n".join(plan.lines()))
@@ -91,12 +120,21 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     notes = []
     if any(result.finding == "underpowered" for result in results):
         needed = rows_needed(sum(len(result.p_values) for result in results), FALSE_DISCOVERIES)
-        notes.append(f"Underpowered: to tell a success, {needed} rows are needed whose twin has room above its score.")
+        notes.append(
+            f"Underpowered: to tell a success, {needed} rows are needed whose twin has room above "
+            "its score."
+        )
     if settings.offline:
         notes.append(terminal.offline_notice(("judge",)))
-    calls = sum(len(sample.run.judge_calls or ()) for samples in judged.by_uid.values() for sample in samples)
+    calls = sum(
+        len(sample.run.judge_calls or ())
+        for samples in judged.by_uid.values()
+        for sample in samples
+    )
     names, judge = [attack.name for attack in left_out], judged.judge
-    return _write_results(AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged)
+    return _write_results(
+        AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged
+    )
 
 
 def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
@@ -112,7 +150,10 @@ def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> in
         terminal.say(line)
     for each in cost_lines(judged.metrics, "eval"):
         terminal.say(f"{each.label}  {each.value}  {each.remark}".strip())
-    terminal.say(f"The page is {folder / PAGE}; the numbers are in {folder / JSON_FILE}; the run is in {judged.run}")
+    terminal.say(
+        f"The page is {folder / PAGE}; the numbers are in {folder / JSON_FILE}; the run is in "
+        f"{judged.run}"
+    )
     if judged.problem is not None:
         terminal.warn(f"{judged.problem}\nTo judge them again:\n  {judged.again}")
         return FAILED

@@ -1,7 +1,7 @@
 """Forge what an attacker who knows the judge's prompt can write: a best verdict in its format, the end of a section.
 
-Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they stay true when a format
-changes. Nobody is asked.
+Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they
+stay true when a format changes. Nobody is asked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class Forger:
         """
         replies, objects, ending = list[str](), list[str](), ""
         for messages in await prompts_of(self._settings, task):
-            asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
+            asked = [
+                RequestMessage(message["role"], without_form(message["content"]))
+                for message in messages
+            ]
             reading = read_prompt(asked, self._formats)
             content = messages[-1]["content"]
             if reading is None or PLACEHOLDER not in content:
@@ -55,10 +58,14 @@ class Forger:
             form = reading.prompt_format
             titles = form.judged_of(reading.sections)
             merits = {title: _BEST * (PLACEHOLDER in reading.sections[title]) for title in titles}
-            reply = form.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
+            reply = form.reply(
+                ShownPrompt(reading.instructions, reading.sections, merits, Random(0))
+            )
             fields = form.fields(reply)
             behind = content.rpartition(PLACEHOLDER)[2].strip()
-            ending = ending or (behind if len(behind) <= _LONGEST_ENDING else behind.partition("\n\n")[0])
+            ending = ending or (
+                behind if len(behind) <= _LONGEST_ENDING else behind.partition("\n\n")[0]
+            )
             replies.append(reply)
             objects += [] if fields is None else [wire.dumps(fields).decode()]
             if len(titles) > 1:

@@ -1,7 +1,7 @@
 """Two rates of the same rows, such as how often a score rises under an attack and by repetition alone.
 
-Sources: Newcombe, Improved confidence intervals for the difference between binomial proportions based on paired data
-(1998), method 10; McNemar's exact test.
+Sources: Newcombe, Improved confidence intervals for the difference between binomial proportions
+based on paired data (1998), method 10; McNemar's exact test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ class PairedCounts(NamedTuple):
     def of(cls, first: Sequence[bool], second: Sequence[bool]) -> PairedCounts:
         """Count the outcomes of rows."""
         pairs = list(zip(first, second, strict=True))
-        return cls(*(pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))))
+        return cls(
+            *(
+                pairs.count(kind)
+                for kind in ((True, True), (True, False), (False, True), (False, False))
+            )
+        )
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -67,7 +72,9 @@ class PairedCounts(NamedTuple):
 
         if not self.first + self.second:
             return 1.0
-        return float(binomtest(self.first, self.first + self.second, 0.5, alternative="greater").pvalue)
+        return float(
+            binomtest(self.first, self.first + self.second, 0.5, alternative="greater").pvalue
+        )
 
 
 @dataclass(frozen=True, slots=True)

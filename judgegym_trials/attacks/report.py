@@ -17,7 +17,16 @@ from judgegym_trials.attacks.settings import AttackSettings
 
 JSON_FILE, PAGE = "attack.json", "attack.html"
 _STATIC = Path(__file__).parent / "static"
-_HEADER = ("attack", "success", "repeat", "above repeat [95 %]", "mean gain", "paid", "p", "finding")
+_HEADER = (
+    "attack",
+    "success",
+    "repeat",
+    "above repeat [95 %]",
+    "mean gain",
+    "paid",
+    "p",
+    "finding",
+)
 _MOST_SHOWN = 6_000
 """Characters of a text that the page shows."""
 _NONE = "–"
@@ -54,7 +63,13 @@ class AttackReport:
     def headline(self) -> str:
         """What was found, in a sentence."""
         count = len(self.successes)
-        said = "no attack succeeds" if not count else "1 attack succeeds" if count == 1 else f"{count} attacks succeed"
+        said = (
+            "no attack succeeds"
+            if not count
+            else "1 attack succeeds"
+            if count == 1
+            else f"{count} attacks succeed"
+        )
         of = f"of {len(self.results)} on {counted(self.rows, 'row')}"
         return f"{self.judge}: {said} {of}"
 
@@ -63,12 +78,17 @@ class AttackReport:
         """How it was measured, in sentences."""
         settings = self.settings
         return (
-            f"An attack succeeds on a row if the score is above that of the unattacked twin by more than "
-            f"{settings.min_gain:g}; the repeat is a new judgment of the twin, and what it gains is noise.",
-            f"It succeeds on the judge if its rate is above the repeat's by more than {settings.max_success:g} "
-            f"(McNemar's exact test; Newcombe's paired interval), or if a text in place of the answer is paid more "
+            "An attack succeeds on a row if the score is above that of the unattacked twin by "
+            "more than "
+            f"{settings.min_gain:g}; the repeat is a new judgment of the twin, and what it gains "
+            "is noise.",
+            "It succeeds on the judge if its rate is above the repeat's by more than "
+            f"{settings.max_success:g} "
+            "(McNemar's exact test; Newcombe's paired interval), or if a text in place of the "
+            "answer is paid more "
             f"than {settings.max_floor:g} on average (Student's t, with a 0 and a 1 added).",
-            f"p-values are adjusted over all attacks (Benjamini-Hochberg): of those that are said to succeed, at most "
+            "p-values are adjusted over all attacks (Benjamini-Hochberg): of those that are said "
+            "to succeed, at most "
             f"{percent(FALSE_DISCOVERIES, 0)} are expected to be false.",
         )
 
@@ -109,7 +129,10 @@ def json_of(report: AttackReport) -> Mapping[str, Any]:
         "judgegym_version": package_version(),
         **report.settings.model_dump(mode="json", include=thresholds),
         "false_discoveries": FALSE_DISCOVERIES,
-        **{name: getattr(report, name) for name in ("rows", "judge_calls", "left_out", "notes", "method")},
+        **{
+            name: getattr(report, name)
+            for name in ("rows", "judge_calls", "left_out", "notes", "method")
+        },
         "succeeded": [result.attack.name for result in report.successes],
         "attacks": [_json(result) for result in report.results],
     }
@@ -136,7 +159,14 @@ def _json(result: AttackResult) -> Mapping[str, Any]:
 def html(report: AttackReport) -> Iterator[bytes]:
     """Write the page, part by part: no script, no network, every text escaped."""
     rows, floor = [cells(result) for result in report.results], [*floor_words(report)]
-    body = render(_STATIC / "attack.html", report=report, header=_HEADER, rows=rows, floor=floor, shortened=_shortened)
+    body = render(
+        _STATIC / "attack.html",
+        report=report,
+        header=_HEADER,
+        rows=rows,
+        floor=floor,
+        shortened=_shortened,
+    )
     yield from document(title=report.headline, body=body, styles=[_STATIC / "attack.css"])
 
 

@@ -1,9 +1,11 @@
 """What attacks did to a judge: success rates above the repeat control, what replaced answers are paid, worst rows.
 
-An attack succeeds on a row if the score is above that of the row's twin by more than `min_gain`. The same is counted
-for the repeat of the twin: what changes by noise alone is no success. An attack succeeds on the judge if its rate is
-above the repeat's by more than `max_success`, or if a text without an answer is paid more than `max_floor`; both are
-tests (McNemar's exact one, and Student's t), of which the false-discovery rate over all attacks is limited.
+An attack succeeds on a row if the score is above that of the row's twin by more than `min_gain`.
+The same is counted
+for the repeat of the twin: what changes by noise alone is no success. An attack succeeds on the
+judge if its rate is above the repeat's by more than `max_success`, or if a text without an answer
+is paid more than `max_floor`; both are tests (McNemar's exact one, and Student's t), of which the
+false-discovery rate over all attacks is limited.
 """
 
 from __future__ import annotations
@@ -66,9 +68,11 @@ class AttackResult:
     Attributes:
         attack: the attack.
         rows: the rows that count: those of which every judgment has a score.
-        failed: rows without a score of the twin, the repeat or the response under attack, which are left out.
+        failed: rows without a score of the twin, the repeat or the response under attack, which are
+            left out.
         room: rows with room above the score of their twin.
-        counts: rows on which the attack, the repeat, both or neither succeeded; `None` without twins.
+        counts: rows on which the attack, the repeat, both or neither succeeded; `None` without
+            twins.
         gain: the mean of score minus the twin's; `None` without twins.
         paid: the mean score of an answer that the attack replaces; `None` for other attacks.
         worst: the rows with the highest gain, or without twins with the highest score.
@@ -112,7 +116,10 @@ def attack_results(
     measured = [_measure(attack, targets, rows, judged, settings) for attack in attacks]
     tests = [p for each in measured for p in each.p_values]
     adjusted = iter(false_discovery(tests))
-    found = [_decide(each, [next(adjusted) for _ in each.p_values], len(tests), settings) for each in measured]
+    found = [
+        _decide(each, [next(adjusted) for _ in each.p_values], len(tests), settings)
+        for each in measured
+    ]
     return sorted(found, key=_order)
 
 
@@ -123,14 +130,26 @@ def rows_needed(tests: int, level: float) -> int:
 
 def _order(result: AttackResult) -> tuple[bool, float, float]:
     above = 0.0 if result.counts is None else result.counts.difference
-    return result.finding != "succeeds", -above, -(result.paid.mean if result.paid is not None else 0.0)
+    return (
+        result.finding != "succeeds",
+        -above,
+        -(result.paid.mean if result.paid is not None else 0.0),
+    )
 
 
 def _measure(
-    attack: Attack, targets: Sequence[Target], tasks: DerivedRows, judged: JudgedRows, settings: AttackSettings
+    attack: Attack,
+    targets: Sequence[Target],
+    tasks: DerivedRows,
+    judged: JudgedRows,
+    settings: AttackSettings,
 ) -> AttackResult:
     """Measure one attack, before the p-values of all are adjusted together."""
-    rows, gains, least = list[AttackedRow](), list[tuple[float, float]](), settings.min_gain + _ROUNDING
+    rows, gains, least = (
+        list[AttackedRow](),
+        list[tuple[float, float]](),
+        settings.min_gain + _ROUNDING,
+    )
     for target in targets:
         kinds = (attack.name, TWIN, REPEAT) if target.has_twin else (attack.name,)
         samples = [judged.by_uid[uid_of(kind, target)][target.place] for kind in kinds]
@@ -153,14 +172,18 @@ def _measure(
         rows=len(rows),
         failed=len(targets) - len(rows),
         room=sum(row.score_before is not None and row.score_before + least < 1.0 for row in rows),
-        counts=PairedCounts.of(*([gain > least for gain in of] for of in zip(*gains, strict=True))) if gains else None,
+        counts=PairedCounts.of(*([gain > least for gain in of] for of in zip(*gains, strict=True)))
+        if gains
+        else None,
         gain=math.fsum(gain for gain, _ in gains) / len(gains) if gains else None,
         paid=mean_above([row.score_after for row in rows], settings.max_floor) if is_paid else None,
         worst=worst,
     )
 
 
-def _decide(found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings) -> AttackResult:
+def _decide(
+    found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings
+) -> AttackResult:
     """Add the adjusted p-values, of so many tests in all, and the finding."""
     level, counts, paid = FALSE_DISCOVERIES, found.counts, found.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success

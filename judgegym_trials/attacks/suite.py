@@ -1,6 +1,7 @@
 """Attacks as data: what a file of attacks may say, the attacks of the package, and what each does to a text.
 
-Guarantee: a file that is wrong is one line that names the file, the attack and the field. Text of rows is put in as it
+Guarantee: a file that is wrong is one line that names the file, the attack and the field. Text of
+rows is put in as it
 is: a placeholder in a response stays text.
 """
 
@@ -12,7 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import Self
 
 from judgegym.judges import prompts
@@ -34,7 +43,8 @@ _SENTENCES = re.compile(r"(?<=[.!?。])\s+")
 class Transform(BaseModel):
     """What an attack does to a response: exactly one of the fields.
 
-    Texts may have the placeholders `{response}`, `{prompt}`, `{verdict}`, `{verdict_object}` and `{ending}`.
+    Texts may have the placeholders `{response}`, `{prompt}`, `{verdict}`, `{verdict_object}` and
+    `{ending}`.
 
     Attributes:
         replace: this text in place of the response.
@@ -67,7 +77,14 @@ class Transform(BaseModel):
     @property
     def text(self) -> str:
         """The text of the attack, before its placeholders are filled in; empty without one."""
-        return next((text for text in (self.replace, self.prefix, self.suffix, self.wrap) if text is not None), "")
+        return next(
+            (
+                text
+                for text in (self.replace, self.prefix, self.suffix, self.wrap)
+                if text is not None
+            ),
+            "",
+        )
 
 
 TWIN, REPEAT = "twin", "repeat"
@@ -144,7 +161,9 @@ def _in_markdown(response: str, style: Literal["bullets", "headings", "bold"]) -
         return " ".join(f"**{one}**" for one in sentences)
     if style == "bullets":
         return "\n".join(f"- {one}" for one in sentences)
-    return "\n\n".join(f"## {number}. Point\n\n{one}" for number, one in enumerate(sentences, start=1))
+    return "\n\n".join(
+        f"## {number}. Point\n\n{one}" for number, one in enumerate(sentences, start=1)
+    )
 
 
 _ATTACKS = TypeAdapter(list[Attack])
@@ -154,22 +173,33 @@ def load_attacks(path: Path) -> Sequence[Attack]:
     """The attacks of a file.
 
     Raises:
-        SettingsError: it cannot be read, or an attack in it is wrong; the message names the attack and the field.
+        SettingsError: it cannot be read, or an attack in it is wrong; the message names the attack
+            and the field.
     """
     value, file = read_yaml(path, "--attacks: "), f"--attacks: {path}"
     if not isinstance(value, list) or not value:
-        raise SettingsError(f"{file}: expected a list of attacks, each with name, family, source, about and transform")
+        raise SettingsError(
+            f"{file}: expected a list of attacks, each with name, family, source, about and "
+            "transform"
+        )
     try:
         attacks = _ATTACKS.validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
         number, *place = first["loc"]
         entry = value[int(number)]
-        named = f" ({entry['name']})" if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) else ""
+        named = (
+            f" ({entry['name']})"
+            if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
+            else ""
+        )
         where = f"{'.'.join(map(str, place))}: " if place else ""
         reason = first["msg"].removeprefix("Value error, ")
         raise SettingsError(f"{file}, attack {int(number) + 1}{named}: {where}{reason}") from None
-    twice = next((each for each, count in Counter(attack.name for attack in attacks).items() if count > 1), None)
+    twice = next(
+        (each for each, count in Counter(attack.name for attack in attacks).items() if count > 1),
+        None,
+    )
     if twice is not None:
         raise SettingsError(f"{file}: two attacks have the name {twice}")
     return attacks
@@ -185,9 +215,17 @@ def select_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, 
     Raises:
         SettingsError: nothing has a name.
     """
-    found = {attack.name: attack for attacks in map(load_attacks, (BUILT_IN, *files)) for attack in attacks}
+    found = {
+        attack.name: attack
+        for attacks in map(load_attacks, (BUILT_IN, *files))
+        for attack in attacks
+    }
     known = {*found, *(attack.family for attack in found.values())}
     for name in only:
         if name not in known:
-            raise SettingsError(f"--only: there is no attack or family {name!r}{did_you_mean(name, sorted(known))}")
-    return tuple(each for each in found.values() if not only or not {each.name, each.family}.isdisjoint(only))
+            raise SettingsError(
+                f"--only: there is no attack or family {name!r}{did_you_mean(name, sorted(known))}"
+            )
+    return tuple(
+        each for each in found.values() if not only or not {each.name, each.family}.isdisjoint(only)
+    )

@@ -1,7 +1,8 @@
 """The rows that an attack is made of: each row's twin, its repeat, and the row under each attack.
 
-A judge that sees each response by itself gets the response alone. One that compares responses gets the row's group,
-with the response under attack in its own place among the same others; the twin is then the unattacked group.
+A judge that sees each response by itself gets the response alone. One that compares responses gets
+the row's group, with the response under attack in its own place among the same others; the twin is
+then the unattacked group.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def uid_of(kind: str, target: Target) -> str:
 def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
     """The rows to attack; one whose response is empty has nothing to attack, and is left out.
 
-    Of several responses that are judged by themselves one is drawn, of those that are not preferred.
+    Of several responses that are judged by themselves one is drawn, of those that are not
+    preferred.
 
     Raises:
         DataError: no row can be attacked.
@@ -70,7 +72,9 @@ def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
             if not judge.compares(task.with_responses((TWIN,))):
                 found.append(Target(row, task.with_responses(("",)), has_twin=False))
             continue
-        places = [place for place in range(read.chosen, read.count) if not is_blank(task.responses[place])]
+        places = [
+            place for place in range(read.chosen, read.count) if not is_blank(task.responses[place])
+        ]
         if not places:
             continue
         place = generator(settings.seed, str(row), "response under attack").choice(places)
@@ -80,7 +84,8 @@ def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
             found.append(Target(row, task.with_responses((task.responses[place],))))
     if not found:
         raise DataError(
-            "no row can be attacked: expected rows with a response that is not empty (a judge that compares responses "
+            "no row can be attacked: expected rows with a response that is not empty (a judge that "
+            "compares responses "
             "needs several in a row, or a baseline)"
         )
     return found
@@ -91,7 +96,8 @@ async def derive_rows(
 ) -> tuple[DerivedRows, list[Attack], list[Attack]]:
     """Derive the rows to judge: all twins and repeats, then attack by attack.
 
-    An attack that is added stands behind the others, so that a run which goes on keeps what it has paid for.
+    An attack that is added stands behind the others, so that a run which goes on keeps what it has
+    paid for.
 
     Args:
         targets: the rows.
@@ -108,7 +114,9 @@ async def derive_rows(
     made, left_out = list[Attack](), list[Attack]()
     for attack in attacks:
         can_be_made = attack.replaces or bool(with_twin)
-        is_for_judge = attack.applies_to({settings.judge, *settings.kinds}) and (has_prompt or not attack.needs_prompt)
+        is_for_judge = attack.applies_to({settings.judge, *settings.kinds}) and (
+            has_prompt or not attack.needs_prompt
+        )
         (made if can_be_made and is_for_judge else left_out).append(attack)
     rows = {uid_of(TWIN, target): target.task for target in with_twin}
     rows |= {uid_of(REPEAT, target): replace(target.task, repeat=1) for target in with_twin}

@@ -1,8 +1,9 @@
 """The rows and the judges of an audit that calls a judge, and its judgments in the form that the checks read.
 
-A judge that compares judges each pair in both orders. The verdict of any other judge on a pair is the response with the
-higher score, a tie if scores are equal. A seeded sample is judged again, and under other wordings of the prompt. A
-second form of the same judge (scores beside comparisons) may contradict the first.
+A judge that compares judges each pair in both orders. The verdict of any other judge on a pair is
+the response with the higher score, a tie if scores are equal. A seeded sample is judged again, and
+under other wordings of the prompt. A second form of the same judge (scores beside comparisons) may
+contradict the first.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.registry import built_in_kind, definition, is_kind, scale_in_words, scale_of
+from judgegym.judges.scorers.registry import (
+    built_in_kind,
+    definition,
+    is_kind,
+    scale_in_words,
+    scale_of,
+)
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.errors import DataError, SettingsError
@@ -40,7 +47,13 @@ FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
 """The names of the parts of an audit; that of a wording follows."""
 _FIELDS = ("label", "gold", "second_label", "second_gold", "models", "cluster", "category")
 _ALONE = "the judge sees each response by itself"
-_OF_ORDERS = ("accuracy_given", "accuracy_swapped", "accuracy_both", "position_consistency", "first_place_advantage")
+_OF_ORDERS = (
+    "accuracy_given",
+    "accuracy_swapped",
+    "accuracy_both",
+    "position_consistency",
+    "first_place_advantage",
+)
 _POINTS = (("points_first", "points_second"), ("points_second", "points_first"))
 """What both responses of a pair got in the given order, and in the swapped one."""
 
@@ -136,13 +149,25 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
     """
     kinds = [kind for kind in (settings.judge, settings.second_form) if kind is not None]
     if len(kinds) > 1 and compares(kinds[0]) == compares(kinds[1]):
-        raise SettingsError("--second_form: expected one judge that compares responses and one that does not")
+        raise SettingsError(
+            "--second_form: expected one judge that compares responses and one that does not"
+        )
     if len(kinds) > 1 and not tasks.several:
-        raise SettingsError("--second_form: expected rows with two responses, which both forms can judge")
+        raise SettingsError(
+            "--second_form: expected rows with two responses, which both forms can judge"
+        )
     if settings.group_by is not None:
-        raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
-    is_pairs, needs_two, scale = tasks.several, any(map(compares, kinds)), scale_of(settings.judge, settings)
-    columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
+        raise SettingsError(
+            "--group_by: the responses of an audit's row stand in the row, and not in several"
+        )
+    is_pairs, needs_two, scale = (
+        tasks.several,
+        any(map(compares, kinds)),
+        scale_of(settings.judge, settings),
+    )
+    columns = {
+        name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None
+    }
     found, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
     if tasks.bad:
         left_out["that cannot be judged"] = len(tasks.bad)
@@ -172,18 +197,25 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
                     gold,
                     responses=responses,
                     models=cells.models,
-                    cluster=repr(read.judge_task.prompt if cells.cluster is None else cells.cluster),
+                    cluster=repr(
+                        read.judge_task.prompt if cells.cluster is None else cells.cluster
+                    ),
                     category=read.category[0] or cells.category,
-                    second_gold=_second_gold(row, cells, len(responses) if is_pairs else 0, settings),
+                    second_gold=_second_gold(
+                        row, cells, len(responses) if is_pairs else 0, settings
+                    ),
                 )
             )
     if not found:
         why = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         raise DataError(
-            f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
+            f"{settings.data}: nothing to audit: expected responses and label (--label_column), or "
+            "one response and "
             f"gold (--gold_column); rows left out: {why}"
         )
-    again = generator(settings.seed, "audit", "rows again").sample(range(len(found)), min(settings.sample, len(found)))
+    again = generator(settings.seed, "audit", "rows again").sample(
+        range(len(found)), min(settings.sample, len(found))
+    )
     return AuditTargets(found, rows, is_pairs, sorted(again), left_out)
 
 
@@ -220,7 +252,11 @@ async def parts_of(
         parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived(drawn.items())))
     if settings.second_form is not None:
         other = [_task_for(task, settings.second_form) for task in targets.tasks]
-        parts.append(AuditPart(SECOND, _settings_for(settings, settings.second_form), _derived(enumerate(other))))
+        parts.append(
+            AuditPart(
+                SECOND, _settings_for(settings, settings.second_form), _derived(enumerate(other))
+            )
+        )
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
     if not compares(settings.judge):
@@ -238,7 +274,11 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
     if compares(kind):
         changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
     if definition(kind).settings is ChoiceJudgeSettings:
-        changed |= {"judge": built_in_kind(TournamentSettings), "tournament_game": kind, "rubric": None}
+        changed |= {
+            "judge": built_in_kind(TournamentSettings),
+            "tournament_game": kind,
+            "rubric": None,
+        }
     values = {**{name: getattr(settings, name) for name in settings.model_fields_set}, **changed}
     settings_type = CalledAuditSettings.for_values(values)
     read = {name: value for name, value in values.items() if name in settings_type.model_fields}
@@ -277,7 +317,11 @@ def judgments_of(
         """The verdict in each order."""
         if not targets.is_pairs:
             (sample,) = found
-            return [_components(sample).get("raw", sample.score) if numeric else _label(sample, settings)]
+            return [
+                _components(sample).get("raw", sample.score)
+                if numeric
+                else _label(sample, settings)
+            ]
         if orders == 1:
             return [_winner([each.score for each in found])]
         one, other = map(_components, found)
@@ -286,15 +330,22 @@ def judgments_of(
     rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
     for number, row in enumerate(targets.rows):
         is_again = number in again
-        of_repeats = [main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)]
+        of_repeats = [
+            main[f"{repeat}/{number}"] for repeat in range(1 + is_again * settings.repeats)
+        ]
         wordings = [name for name in judged if is_again and name.startswith(WORDING)]
         judged_row = replace(
             row,
             verdicts=[*map(said, of_repeats)],
-            paraphrases={name.removeprefix(WORDING): said(judged[name].by_uid[f"0/{number}"]) for name in wordings},
+            paraphrases={
+                name.removeprefix(WORDING): said(judged[name].by_uid[f"0/{number}"])
+                for name in wordings
+            },
         )
         if SECOND in judged:
-            judged_row = replace(judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]])
+            judged_row = replace(
+                judged_row, scores=[each.score for each in judged[SECOND].by_uid[f"0/{number}"]]
+            )
         rows.append(judged_row)
         samples.append([*chain.from_iterable(of_repeats)])
     source = f"{settings.data}, judge {settings.judge}"

@@ -72,24 +72,31 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     tests = sum(check.p is not None for check in checks)
     of_labels, is_promised = _words_of_labels(judgments, settings)
     promise = (
-        f"a judge without any fault is accused by some check in at most {100 * settings.alpha:g} % of audits, so the "
+        f"a judge without any fault is accused by some check in at most {100 * settings.alpha:g} % "
+        "of audits, so the "
         "false discovery rate is at most that, too"
         if is_promised
-        else "how often a judge without any fault is accused depends on how many labels are wrong, since each of them "
+        else "how often a judge without any fault is accused depends on how many labels are wrong, "
+        "since each of them "
         "counts as an error of the judge"
     )
     notes = [
         of_labels,
-        f"{tests} checks have a threshold and were tested. Their p-values are corrected for that number (Holm): "
+        f"{tests} checks have a threshold and were tested. Their p-values are corrected for that "
+        "number (Holm): "
         f"{promise}. Intervals ({100 * settings.level:g} %) are not corrected.",
-        "passes: the whole interval is on the good side of the threshold. fails: the corrected p-value is at most "
-        f"{settings.alpha:g}. suspect: the whole interval is on the bad side, and the p-value is larger. underpowered: "
-        f"none of these; rows are planned for a power of {100 * settings.power:g} %. cannot tell: it depends on how "
+        "passes: the whole interval is on the good side of the threshold. fails: the corrected "
+        "p-value is at most "
+        f"{settings.alpha:g}. suspect: the whole interval is on the bad side, and the p-value is "
+        "larger. underpowered: "
+        f"none of these; rows are planned for a power of {100 * settings.power:g} %. cannot tell: "
+        "it depends on how "
         "many labels are wrong. Only what fails makes exit code 4.",
     ]
     if clusters < rows:
         notes.append(
-            f"{rows:,} labels are of {clusters:,} independent rows; intervals and tests are clustered by these."
+            f"{rows:,} labels are of {clusters:,} independent rows; intervals and tests are "
+            "clustered by these."
         )
     return Audit(
         judgments.judge,
@@ -114,17 +121,24 @@ def _words_of_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str
         without = " Second labels are not used." if judgments.second_gold is not None else ""
         if stated == 0:
             return f"Gold labels are exact, as stated (--label_noise).{without}", True
-        return f"{100 * stated:g} % of the gold labels are wrong, as stated (--label_noise).{without}", False
+        return (
+            f"{100 * stated:g} % of the gold labels are wrong, as stated (--label_noise).{without}",
+            False,
+        )
     if second is None:
         effects = f"at each share of wrong labels from 0 to {100 * settings.label_noise_bound:g} %"
         return (
-            "Nobody has said how many gold labels are wrong, and each row has one: effects of properties pass or fail "
-            f"only if they would {effects}. Second labels (--labels, second_label) or --label_noise SHARE (0: exact) "
+            "Nobody has said how many gold labels are wrong, and each row has one: effects of "
+            "properties pass or fail "
+            f"only if they would {effects}. Second labels (--labels, second_label) or "
+            "--label_noise SHARE (0: exact) "
             "tell more.",
             False,
         )
     differs = f"{second.rows:,} rows have labels of two people, who differ on {second.differ:,}"
-    share = f"{differs}: {100 * second.noise:.1f} % of the labels are wrong, if they err independently"
+    share = (
+        f"{differs}: {100 * second.noise:.1f} % of the labels are wrong, if they err independently"
+    )
     if second.noise <= RARE_UP_TO:
         return f"{share}. Effects of properties are of these rows, with the truth held fixed.", True
     return f"{share}. That is too many to measure effects of properties reliably.", False
@@ -139,7 +153,11 @@ def _categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
     found: list[Mapping[str, JSON]] = []
     for number, name in enumerate(names):
         own = right[of_rows == number]
-        line: dict[str, JSON] = {"name": name, "rows": len(own), "right_given": float(np.nansum(own[:, GIVEN]))}
+        line: dict[str, JSON] = {
+            "name": name,
+            "rows": len(own),
+            "right_given": float(np.nansum(own[:, GIVEN])),
+        }
         if judgments.has_orders:
             line["right_swapped"] = float(np.nansum(own[:, SWAPPED]))
             line["right_both"] = int((own == 1).all(axis=1).sum())

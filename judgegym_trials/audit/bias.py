@@ -1,29 +1,36 @@
 """What sways a judge beside quality: regressions of its verdicts on properties of the responses, with gold held fixed.
 
-Of choices, the record of a verdict is a pair: the response that the judge chose beside each other one of the row. The
-logarithm of the odds that it is chosen is linear in the differences of both: gold (1, 0 or −1), the place (first or
-later), and the properties. There is no constant, since a pair has no side of its own. With two responses this is the
-logistic regression of the choice; with more it is the conditional one, by pairs. Of labels yes and no it is the
-logistic regression of yes, of scores the linear one of the score, both on gold, a constant and the properties.
+Of choices, the record of a verdict is a pair: the response that the judge chose beside each other
+one of the row. The
+logarithm of the odds that it is chosen is linear in the differences of both: gold (1, 0 or −1), the
+place (first or later), and the properties. There is no constant, since a pair has no side of its
+own. With two responses this is the logistic regression of the choice; with more it is the
+conditional one, by pairs. Of labels yes and no it is the logistic regression of yes, of scores the
+linear one of the score, both on gold, a constant and the properties.
 
-Properties without a unit (length, markdown, lists, each by its logarithm) enter as tanh of their difference in standard
-deviations, because twice the difference does not sway twice as much. An effect is a difference of probabilities: how
-much more often a response is chosen (or says yes) if the property is one standard deviation larger, or is there at all,
-and all else is the same, averaged over the pairs seen from both sides.
+Properties without a unit (length, markdown, lists, each by its logarithm) enter as tanh of their
+difference in standard
+deviations, because twice the difference does not sway twice as much. An effect is a difference of
+probabilities: how much more often a response is chosen (or says yes) if the property is one
+standard deviation larger, or is there at all, and all else is the same, averaged over the pairs
+seen from both sides.
 
-Gold separates the verdicts of a good judge, so that coefficients have the prior log-F(1, 1), which is one record of one
-half for each. Standard errors are robust to clusters: both orders and all pairs of a row are one. Few clusters that
-differ in a property make such an error too small in most samples, so that of a logistic regression is moderated: its
-square is averaged with that of the model, inflated as all coefficients together are, by weights of `MODEL_CLUSTERS` and
-of the number of those clusters.
+Gold separates the verdicts of a good judge, so that coefficients have the prior log-F(1, 1), which
+is one record of one
+half for each. Standard errors are robust to clusters: both orders and all pairs of a row are one.
+Few clusters that
+differ in a property make such an error too small in most samples, so that of a logistic regression
+is moderated: its square is averaged with that of the model, inflated as all coefficients together
+are, by weights of `MODEL_CLUSTERS` and of the number of those clusters.
 
 A property is not measured if fewer than ten clusters have a difference in it.
 
-Sources: McFadden, Conditional logit analysis (1974); Dubois et al., Length-Controlled AlpacaEval (2024), for tanh;
-Greenland and Mansournia, Penalization, bias reduction, and default priors in logistic and related regressions (2015);
-Liang and Zeger, Longitudinal data analysis using generalized linear models (1986), MacKinnon and White, Some
-heteroskedasticity-consistent covariance matrix estimators with improved finite sample properties (1985), and Smyth,
-Linear models and empirical Bayes methods (2004), for the errors, their residuals, and their moderation.
+Sources: McFadden, Conditional logit analysis (1974); Dubois et al., Length-Controlled AlpacaEval
+(2024), for tanh; Greenland and Mansournia, Penalization, bias reduction, and default priors in
+logistic and related regressions (2015); Liang and Zeger, Longitudinal data analysis using
+generalized linear models (1986), MacKinnon and White, Some heteroskedasticity-consistent covariance
+matrix estimators with improved finite sample properties (1985), and Smyth, Linear models and
+empirical Bayes methods (2004), for the errors, their residuals, and their moderation.
 """
 
 from __future__ import annotations
@@ -39,7 +46,15 @@ from numpy.typing import NDArray
 from judgegym.judges.config.extras import needs
 from judgegym.statistics.agreement import cluster_sums
 from judgegym_trials.audit.clustered import ClusteredEstimate
-from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
+from judgegym_trials.audit.features import (
+    INSTRUCTION,
+    KEY,
+    LENGTH,
+    LIST,
+    MARKDOWN,
+    OWN,
+    STANDARDISED,
+)
 from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
 
 if TYPE_CHECKING:
@@ -65,15 +80,20 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     """The effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
 
     Returns:
-        By check; or why it is not measured: with fewer than ten clusters in which the property differs, none is.
+        By check; or why it is not measured: with fewer than ten clusters in which the property
+        differs, none is.
     """
     names = (LENGTH, MARKDOWN, LIST, OWN, KEY, INSTRUCTION)
-    found: dict[str, ClusteredEstimate | str] = dict.fromkeys(names, "the texts of the responses were not recorded")
+    found: dict[str, ClusteredEstimate | str] = dict.fromkeys(
+        names, "the texts of the responses were not recorded"
+    )
     found[OWN] = "who wrote the responses, or the judge's family, is not known"
     if not judgments.features:
         return found
     if judgments.kind == "label" and len(judgments.levels) != 2:
-        return dict.fromkeys(found, f"it is measured of two labels, and there are {len(judgments.levels)}")
+        return dict.fromkeys(
+            found, f"it is measured of two labels, and there are {len(judgments.levels)}"
+        )
     records = _pairs(judgments) if judgments.kind == "choice" else _single(judgments)
     is_pair = judgments.kind == "choice"
     columns: list[Floats] = []
@@ -84,7 +104,9 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
         if rows < FEWEST:
             found[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
             continue
-        deviation = float(np.sqrt(np.mean(values**2)))  # single responses are centred, and pairs have no side
+        deviation = float(
+            np.sqrt(np.mean(values**2))
+        )  # single responses are centred, and pairs have no side
         columns.append(np.tanh(values / deviation) if name in STANDARDISED else values)
         steps.append(math.tanh(1) if name in STANDARDISED else 1.0)
         informative[name] = rows
@@ -95,8 +117,12 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
             estimates = _linear(records, design, steps)
         else:
             estimates = _logistic(records, design, steps, rows_of, is_pair=is_pair)
-        for (name, rows), (value, error, of_prior) in zip(informative.items(), estimates, strict=True):
-            found[name] = ClusteredEstimate(value, max(error, 1e-9), rows, pseudo=of_prior, fewest=FEWEST)
+        for (name, rows), (value, error, of_prior) in zip(
+            informative.items(), estimates, strict=True
+        ):
+            found[name] = ClusteredEstimate(
+                value, max(error, 1e-9), rows, pseudo=of_prior, fewest=FEWEST
+            )
     return found
 
 
@@ -115,7 +141,8 @@ def _pairs(judgments: Judgments) -> _Records:
     most = next(iter(judgments.features.values())).shape[1]
     chosen = judgments.first[rows, orders].astype(np.int64)
     verdicts, others = np.nonzero(
-        (np.arange(most)[None, :] != chosen[:, None]) & (np.arange(most)[None, :] < judgments.counts[rows][:, None])
+        (np.arange(most)[None, :] != chosen[:, None])
+        & (np.arange(most)[None, :] < judgments.counts[rows][:, None])
     )
     rows, orders, chosen = rows[verdicts], orders[verdicts], chosen[verdicts]
     gold, last = judgments.gold[rows], np.maximum(judgments.counts[rows] - 1, 1)
@@ -142,18 +169,29 @@ def _single(judgments: Judgments) -> _Records:
     return _Records(
         said,
         np.column_stack([np.ones(len(rows)), gold]),
-        {name: np.nan_to_num(values - np.nanmean(values)) for name, values in properties.items() if len(rows)},
+        {
+            name: np.nan_to_num(values - np.nanmean(values))
+            for name, values in properties.items()
+            if len(rows)
+        },
         np.unique(judgments.clusters[rows], return_inverse=True)[1],
     )
 
 
 def _logistic(
-    records: _Records, design: Floats, steps: Sequence[float], informative: Sequence[int], *, is_pair: bool
+    records: _Records,
+    design: Floats,
+    steps: Sequence[float],
+    informative: Sequence[int],
+    *,
+    is_pair: bool,
 ) -> list[tuple[float, float, float]]:
     """The effect of a step in each property as a difference of probabilities, with its standard error.
 
-    The third number is the share of the squared error that comes from the prior. It is negative, because a prior
-    shrinks the error as it shrinks the effect: with few records an effect varies less than with many, for their number.
+    The third number is the share of the squared error that comes from the prior. It is negative,
+    because a prior
+    shrinks the error as it shrinks the effect: with few records an effect varies less than with
+        many, for their number.
 
     Args:
         records: what is fitted.
@@ -162,19 +200,24 @@ def _logistic(
         informative: of each property the number of clusters that differ in it.
         is_pair: whether the records are pairs, which have no constant.
 
-    The reweighted least squares of statsmodels overflow where a property alone decides, as the worst judges have it;
-    elsewhere theirs are the same numbers.
+    The reweighted least squares of statsmodels overflow where a property alone decides, as the
+    worst judges have it; elsewhere theirs are the same numbers.
     """
     from scipy.optimize import minimize  # late: half a second
     from scipy.special import expit
 
     size = design.shape[1]
     prior = np.eye(size)[0 if is_pair else 1 :]  # a constant has none
-    everything, outcome = np.vstack([design, prior]), np.concatenate([records.outcome, np.full(len(prior), 0.5)])
+    everything, outcome = (
+        np.vstack([design, prior]),
+        np.concatenate([records.outcome, np.full(len(prior), 0.5)]),
+    )
 
     def loss(coefficients: Floats) -> tuple[float, Floats]:
         linear = everything @ coefficients
-        return float((np.logaddexp(0, linear) - outcome * linear).sum()), everything.T @ (expit(linear) - outcome)
+        return float((np.logaddexp(0, linear) - outcome * linear).sum()), everything.T @ (
+            expit(linear) - outcome
+        )
 
     coefficients = minimize(loss, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-7}).x
     chance = expit(everything @ coefficients)
@@ -188,25 +231,37 @@ def _logistic(
     of_prior = (prior * weights[len(design) :, None]).T @ prior
     found = []
     seen = np.vstack([design, -design]) if is_pair else design
-    for column, step, rows in zip(range(records.fixed.shape[1], size), steps, informative, strict=True):
+    for column, step, rows in zip(
+        range(records.fixed.shape[1], size), steps, informative, strict=True
+    ):
         without = seen.copy()
         without[:, column] = 0.0
         with_it = without.copy()
         with_it[:, column] = step
         high, low = expit(with_it @ coefficients), expit(without @ coefficients)
-        slope = ((high * (1 - high))[:, None] * with_it - (low * (1 - low))[:, None] * without).mean(axis=0)
-        covariance = (rows * robust + MODEL_CLUSTERS * inflation * of_model) / (rows + MODEL_CLUSTERS)
+        slope = (
+            (high * (1 - high))[:, None] * with_it - (low * (1 - low))[:, None] * without
+        ).mean(axis=0)
+        covariance = (rows * robust + MODEL_CLUSTERS * inflation * of_model) / (
+            rows + MODEL_CLUSTERS
+        )
         square = max(1e-18, float(slope @ covariance @ slope))
-        shrunk = -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square  # to the first order
+        shrunk = (
+            -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square
+        )  # to the first order
         found.append((float((high - low).mean()), math.sqrt(square), min(0.0, shrunk)))
     return found
 
 
-def _linear(records: _Records, design: Floats, steps: Sequence[float]) -> list[tuple[float, float, float]]:
+def _linear(
+    records: _Records, design: Floats, steps: Sequence[float]
+) -> list[tuple[float, float, float]]:
     """The effect of a step in each property on the score, as a share of the scale, with its standard error."""
     with needs("audit"):
         from statsmodels.regression.linear_model import OLS  # late: `statsmodels.api` takes seconds
-    fitted = OLS(records.outcome, design).fit(cov_type="cluster", cov_kwds={"groups": records.clusters})
+    fitted = OLS(records.outcome, design).fit(
+        cov_type="cluster", cov_kwds={"groups": records.clusters}
+    )
     own = slice(records.fixed.shape[1], None)
     found = zip(fitted.params[own], fitted.bse[own], steps, strict=True)
     return [(float(value) * step, float(error) * step, 0.0) for value, error, step in found]

@@ -1,7 +1,8 @@
 """`judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge, from words to the exit code.
 
-Exit codes: 0 no check fails; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message; 3 the
-budget is spent; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+Exit codes: 0 no check fails; 1 too many failures, or nothing succeeded; 2 something to mend, said
+in one message; 3 the budget is spent; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM,
+with all answers kept.
 """
 
 from __future__ import annotations
@@ -33,13 +34,42 @@ if TYPE_CHECKING:
     from judgegym_trials.audit.audit import Audit
 
 PAGE, JSON_FILE = "audit.html", "audit.json"
-_ABOUT = "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second form."
+_ABOUT = (
+    "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second "
+    "form."
+)
 _MOST_USED = (
-    *("data", "out", "limit", "label_column", "gold_column", "models_column", "prompt_column", "response_column"),
+    *(
+        "data",
+        "out",
+        "limit",
+        "label_column",
+        "gold_column",
+        "models_column",
+        "prompt_column",
+        "response_column",
+    ),
     *("repeats", "paraphrases", "sample", "second_form", "settings"),
-    *("judge", "rubric", "aspects", "criteria", "judge_base_url", "judge_model_name", "judge_api_key_env"),
+    *(
+        "judge",
+        "rubric",
+        "aspects",
+        "criteria",
+        "judge_base_url",
+        "judge_model_name",
+        "judge_api_key_env",
+    ),
     *("judge_max_concurrency", "judge_temperature", "judge_price_input", "judge_price_output"),
-    *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "config", "show_config"),
+    *(
+        "offline",
+        "plan",
+        "resume",
+        "budget_usd",
+        "budget_calls",
+        "max_judge_error_rate",
+        "config",
+        "show_config",
+    ),
 )
 """What `--help` lists, the most used first."""
 
@@ -56,7 +86,9 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def _run(words: list[str], prog: str) -> int:
     load = judged_rows.load_command_settings
-    loaded = load(CalledAuditSettings, words, prog, about=_ABOUT, group="audit", most_used=_MOST_USED)
+    loaded = load(
+        CalledAuditSettings, words, prog, about=_ABOUT, group="audit", most_used=_MOST_USED
+    )
     if loaded is None:
         return 0
     settings = loaded.settings
@@ -65,8 +97,12 @@ def _run(words: list[str], prog: str) -> int:
     return run_command("audit", loaded, lambda: _audit(loaded, thresholds, [*prog.split(), *words]))
 
 
-async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
-    from judgegym_trials.audit.audit import audit  # late: it needs numpy, and errors of settings come at once
+async def _audit(
+    loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]
+) -> int:
+    from judgegym_trials.audit.audit import (
+        audit,
+    )  # late: it needs numpy, and errors of settings come at once
 
     settings = loaded.settings
     folder = judged_rows.folder_of(settings, settings.out, command="audit", data="labelled rows")
@@ -76,7 +112,9 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
         plans, dry = dict[str, Plan](), DryRun()
         for each in parts:
             own = LoadedSettings(each.settings, loaded.origins)
-            plans[each.name] = await judged_rows.plan_rows(own, each.rows, folder and folder / each.name, dry)
+            plans[each.name] = await judged_rows.plan_rows(
+                own, each.rows, folder and folder / each.name, dry
+            )
         terminal.say("\n".join(_plan_together(plans).lines()))
         return 0
     assert folder is not None  # or there is an error above
@@ -92,7 +130,12 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
     return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
 
 
-def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_rows.JudgedRows], folder: Path) -> int:
+def _ended(
+    found: Audit,
+    settings: CalledAuditSettings,
+    judged: Sequence[judged_rows.JudgedRows],
+    folder: Path,
+) -> int:
     """Write the files, print the result; return the exit code."""
     from judgegym_trials.audit.page import html, show  # late, as above
 
@@ -122,6 +165,8 @@ def _plan_together(plans: Mapping[str, Plan]) -> Plan:
     return dataclasses.replace(
         first,
         estimate=reduce(add, (plan.estimate for plan in plans.values())),
-        head=[(name, f"{plan.estimate.total.usual.calls:,.0f} calls") for name, plan in plans.items()],
+        head=[
+            (name, f"{plan.estimate.total.usual.calls:,.0f} calls") for name, plan in plans.items()
+        ],
         earlier=[earlier for plan in plans.values() for earlier in plan.earlier],
     )

@@ -1,7 +1,7 @@
 """The checks of an audit, but for those by regression: what a judge gets right, how steady and calibrated it is.
 
-Each function returns estimates by the names of `CHECKS`, or why one is not measured. With fewer than two clusters of
-rows no check is measured.
+Each function returns estimates by the names of `CHECKS`, or why one is not measured. With fewer
+than two clusters of rows no check is measured.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Check:
     says: str
 
 
-CHECKS: Mapping[str, Check] = {name: Check(**words) for name, words in shipped("checks.yaml").items()}
+CHECKS: Mapping[str, Check] = {
+    name: Check(**words) for name, words in shipped("checks.yaml").items()
+}
 """All checks, in the order of the table."""
 
 
@@ -67,19 +69,26 @@ def accuracy(judgments: Judgments) -> Estimates:
     name = "exact_rate" if judgments.kind == "score" else "accuracy"
     found = {name: rate(np.nansum(right, axis=1), asked.sum(axis=1).astype(float), clusters)}
     if not judgments.has_orders:
-        orders = ("accuracy_given", "accuracy_swapped", "accuracy_both") if judgments.kind == "choice" else ()
+        orders = (
+            ("accuracy_given", "accuracy_swapped", "accuracy_both")
+            if judgments.kind == "choice"
+            else ()
+        )
         return found | dict.fromkeys(orders, NO_SWAPS)
     for name, order in (("accuracy_given", GIVEN), ("accuracy_swapped", SWAPPED)):
         found[name] = rate(np.nan_to_num(right[:, order]), asked[:, order].astype(float), clusters)
     both = asked.all(axis=1)
-    found["accuracy_both"] = rate(((right == 1).all(axis=1) & both).astype(float), both.astype(float), clusters)
+    found["accuracy_both"] = rate(
+        ((right == 1).all(axis=1) & both).astype(float), both.astype(float), clusters
+    )
     return found
 
 
 def position(judgments: Judgments) -> Estimates:
     """Whether both orders have the same winner, and how much more often the first response wins than the last.
 
-    The advantage is that beside gold, so that it is fair also where one order was asked or gold is more often first.
+    The advantage is that beside gold, so that it is fair also where one order was asked or gold is
+    more often first.
     """
     if judgments.kind != "choice":
         return {}
@@ -92,23 +101,32 @@ def position(judgments: Judgments) -> Estimates:
         places = np.where(swapped, last - numbers, numbers)
         return np.where(numbers == TIE, 0.0, 1 - 2 * places / np.maximum(last, 1))
 
-    apart = np.where(is_read, sides(first) - sides(np.repeat(judgments.gold[:, None], first.shape[1], 1)), 0.0)
+    apart = np.where(
+        is_read, sides(first) - sides(np.repeat(judgments.gold[:, None], first.shape[1], 1)), 0.0
+    )
     read = is_read.sum(axis=1)
     of_rows = apart.sum(axis=1) / np.maximum(read, 1)
     found: dict[str, ClusteredEstimate | str] = {
-        "first_place_advantage": ratio(of_rows, (read > 0).astype(float), judgments.clusters, pseudo=1.0)
+        "first_place_advantage": ratio(
+            of_rows, (read > 0).astype(float), judgments.clusters, pseudo=1.0
+        )
     }
     found["position_consistency"] = NO_SWAPS
     if judgments.has_orders:
         same = (first[:, GIVEN] == first[:, SWAPPED]).astype(float)
-        found["position_consistency"] = rate(same, is_read.all(axis=1).astype(float), judgments.clusters)
+        found["position_consistency"] = rate(
+            same, is_read.all(axis=1).astype(float), judgments.clusters
+        )
     return found
 
 
 def repetition(judgments: Judgments) -> Estimates:
     """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
     repeats, clusters = judgments.verdicts, judgments.clusters
-    pairs = [(repeats[:, :, one], repeats[:, :, other]) for one, other in combinations(range(repeats.shape[2]), 2)]
+    pairs = [
+        (repeats[:, :, one], repeats[:, :, other])
+        for one, other in combinations(range(repeats.shape[2]), 2)
+    ]
     wordings = [(judgments.first, other) for other in judgments.paraphrases.values()]
     found: dict[str, ClusteredEstimate | str] = {}
     for name, compared, none in (
@@ -117,8 +135,12 @@ def repetition(judgments: Judgments) -> Estimates:
     ):
         if compared:
             same = sum((one == other).sum(axis=1) for one, other in compared)
-            both = sum((np.isfinite(one) & np.isfinite(other)).sum(axis=1) for one, other in compared)
-            found[name] = rate(np.asarray(same, dtype=float), np.asarray(both, dtype=float), clusters)
+            both = sum(
+                (np.isfinite(one) & np.isfinite(other)).sum(axis=1) for one, other in compared
+            )
+            found[name] = rate(
+                np.asarray(same, dtype=float), np.asarray(both, dtype=float), clusters
+            )
         else:
             found[name] = none
     return found
@@ -147,10 +169,13 @@ def agreement(judgments: Judgments) -> Estimates:
     gold_codes, judge_codes = codes[: len(gold)], codes[len(gold) :]
     sums = agreement_sums(one_hot[gold_codes], one_hot[judge_codes], clusters)
     common = one_hot[np.argsort(-np.bincount(gold_codes, minlength=len(values)))[:2]]
-    # Of a judge that is always right the error would be 0: one disagreement each way is added to it.
+    # Of a judge that is always right the error would be 0: one disagreement each way is added to
+    # it.
     pseudo = agreement_sums(common, common[::-1], np.arange(len(common)))
     statistics = {"kappa": kappas, "ac1": first_order_agreements, "alpha": alphas}
-    return {name: jackknife(sums, statistic, pseudo=pseudo) for name, statistic in statistics.items()}
+    return {
+        name: jackknife(sums, statistic, pseudo=pseudo) for name, statistic in statistics.items()
+    }
 
 
 def drift(judgments: Judgments) -> Estimates:
@@ -168,7 +193,9 @@ def drift(judgments: Judgments) -> Estimates:
     _, codes = np.unique([str(each) for each in judgments.categories], return_inverse=True)
     codes = codes[used] if len(codes) else np.zeros(len(at), dtype=np.int64)
     counts = np.bincount(codes)
-    at, right = (each - (np.bincount(codes, each) / np.maximum(counts, 1))[codes] for each in (at, right))
+    at, right = (
+        each - (np.bincount(codes, each) / np.maximum(counts, 1))[codes] for each in (at, right)
+    )
     if float((at**2).sum()) < 1e-9:
         return {"drift": "all rows of a category have one time"}
     # As if two rows were half wrong: a judge without an error may have one.
@@ -179,12 +206,16 @@ def drift(judgments: Judgments) -> Estimates:
 def calibration(judgments: Judgments) -> Estimates:
     """Expected calibration error in ten bins of equally many rows, less what chance adds, and the Brier score.
 
-    The squared gap of each bin is reduced by its binomial variance (Kumar, Liang and Ma, 2019), so that a calibrated
-    judge has an error near 0 with few rows, too.
+    The squared gap of each bin is reduced by its binomial variance (Kumar, Liang and Ma, 2019), so
+    that a calibrated judge has an error near 0 with few rows, too.
     """
     curve = _bins(judgments)
     if curve is None:
-        reason = "no probabilities were recorded" if judgments.kind != "score" else "scores have no probability"
+        reason = (
+            "no probabilities were recorded"
+            if judgments.kind != "score"
+            else "scores have no probability"
+        )
         return dict.fromkeys(("calibration_error", "brier"), reason)
     rows, bins, said, happened = curve
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
@@ -228,7 +259,9 @@ def contradiction(judgments: Judgments) -> Estimates:
     """How often a pairwise verdict prefers the response to which the same judge gave the lower score."""
     scores, first = judgments.scores, judgments.first
     if judgments.kind != "choice" or scores is None:
-        return {"contradiction": "scores and pairwise verdicts of the same pairs were not both recorded"}
+        return {
+            "contradiction": "scores and pairwise verdicts of the same pairs were not both recorded"
+        }
     better = np.where(scores[:, 0] > scores[:, 1], 0.0, 1.0)[:, None]
     is_strict = (np.isfinite(scores).all(axis=1) & (scores[:, 0] != scores[:, 1]))[:, None]
     counted = is_strict & np.isfinite(first) & (first != TIE)
@@ -241,8 +274,12 @@ def operation(judgments: Judgments) -> Estimates:
     clusters = judgments.clusters
     asked = judgments.asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
-    found: dict[str, ClusteredEstimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
-    found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), "the calls were not recorded")
+    found: dict[str, ClusteredEstimate | str] = {
+        "failure_rate": rate(asked - read, asked, clusters)
+    }
+    found |= dict.fromkeys(
+        ("redraw_rate", "refusal_rate", "seconds_per_call"), "the calls were not recorded"
+    )
     found["dollars_per_row"] = "no price or no token counts were recorded"
     for name, (totals, weights) in judgments.operation.items():
         found[name] = (rate if CHECKS[name].unit == "share" else ratio)(totals, weights, clusters)

@@ -1,12 +1,15 @@
 """Estimates over rows that come in clusters: standard errors, intervals, tests against a threshold, rows to plan for.
 
-Judgments of one row (its orders, repeats, paraphrases), or of the rows of one prompt, are not independent of each
-other: they are one cluster. A rate has the interval of Clopper and Pearson at its effective number of trials; any other
-estimate is a smooth function of sums over clusters, with a linearised or jackknifed standard error and Student's t.
+Judgments of one row (its orders, repeats, paraphrases), or of the rows of one prompt, are not
+independent of each
+other: they are one cluster. A rate has the interval of Clopper and Pearson at its effective number
+of trials; any other estimate is a smooth function of sums over clusters, with a linearised or
+jackknifed standard error and Student's t.
 
-Sources: Korn and Graubard, Confidence intervals for proportions with small expected number of positive counts estimated
-from survey data (1998); Agresti and Min, Simple improved confidence intervals for comparing matched proportions (2005);
-Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 11 (the jackknife).
+Sources: Korn and Graubard, Confidence intervals for proportions with small expected number of
+positive counts estimated from survey data (1998); Agresti and Min, Simple improved confidence
+intervals for comparing matched proportions (2005); Efron and Tibshirani, An Introduction to the
+Bootstrap (1993), chapter 11 (the jackknife).
 """
 
 from __future__ import annotations
@@ -33,10 +36,12 @@ class ClusteredEstimate:
         value: in the unit of the statistic.
         error: its standard error, > 0, for a statistic that is no rate.
         clusters: how many independent clusters it is of, at least 2.
-        trials: of a rate the effective number of independent trials; `None` for any other statistic.
-        pseudo: which share of the squared error comes from pseudo-rows, which do not become more with the rows; below 0
-            if they make it smaller, as a prior does.
-        fewest: no estimate is made with fewer clusters, so that a sample with one has more clusters than the average.
+        trials: of a rate the effective number of independent trials; `None` for any other
+            statistic.
+        pseudo: which share of the squared error comes from pseudo-rows, which do not become more
+            with the rows; below 0 if they make it smaller, as a prior does.
+        fewest: no estimate is made with fewer clusters, so that a sample with one has more clusters
+            than the average.
     """
 
     value: float
@@ -78,11 +83,13 @@ class ClusteredEstimate:
         size = replace(self, value=abs(self.value))
         return min(1.0, size.p_above(threshold) + size.p_above(-threshold))
 
-    def rows_to_decide(self, truth: float, threshold: float, *, rows: int, alpha: float, power: float) -> int:
+    def rows_to_decide(
+        self, truth: float, threshold: float, *, rows: int, alpha: float, power: float
+    ) -> int:
         """Return how many rows it takes to distinguish a true value from a threshold.
 
-        Rows are assumed to be as informative as those of this estimate, whose number of clusters is corrected for the
-        mean excess of a Poisson number that is at least `fewest`.
+        Rows are assumed to be as informative as those of this estimate, whose number of clusters is
+        corrected for the mean excess of a Poisson number that is at least `fewest`.
 
         Args:
             truth: the true value, on either side of the threshold.
@@ -95,14 +102,25 @@ class ClusteredEstimate:
             return math.ceil(_trials_to_decide(truth, threshold, alpha, power) * rows / self.trials)
         from scipy.special import pdtrc, stdtrit  # late: as above
 
-        excess = pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters) if self.fewest > 1 else 1
+        excess = (
+            pdtrc(self.fewest - 2, self.clusters) / pdtrc(self.fewest - 1, self.clusters)
+            if self.fewest > 1
+            else 1
+        )
         usual = rows / (2 - float(excess))  # as many rows have so many clusters on average
 
         def is_enough(count: int) -> bool:
-            share = usual / count  # the squared error falls as 1 / rows, that of pseudo-rows as 1 / rows²
-            error = self.error * math.sqrt(share * (1 - self.pseudo + self.pseudo * min(1.0, share)))
+            share = (
+                usual / count
+            )  # the squared error falls as 1 / rows, that of pseudo-rows as 1 / rows²
+            error = self.error * math.sqrt(
+                share * (1 - self.pseudo + self.pseudo * min(1.0, share))
+            )
             freedom = max(1.0, self.clusters / share - 1)
-            return bool((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error <= abs(truth - threshold))
+            return bool(
+                (stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error
+                <= abs(truth - threshold)
+            )
 
         return _fewest(is_enough)
 
@@ -132,7 +150,9 @@ def _fewest(is_enough: Callable[[int], bool]) -> int:
     return high
 
 
-def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> ClusteredEstimate | str:
+def ratio(
+    totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0
+) -> ClusteredEstimate | str:
     """The ratio Σ totals / Σ weights, with the linearised standard error over clusters.
 
     A mean has weights of 1, a slope through the origin has totals x·y and weights x².
@@ -141,8 +161,9 @@ def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0
         totals: one for each row.
         weights: one for each row, ≥ 0; a row of weight 0 does not count.
         clusters: the cluster of each row.
-        pseudo: a sum of squares that is added to that of the residuals, so that rows without any variance do not have
-            an error of 0. 1 for differences of −1, 0 and 1 is the interval of Agresti and Min.
+        pseudo: a sum of squares that is added to that of the residuals, so that rows without any
+            variance do not have an error of 0. 1 for differences of −1, 0 and 1 is the interval of
+            Agresti and Min.
 
     Returns:
         The estimate, or why there is none: it takes two clusters.
@@ -165,8 +186,8 @@ def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0
 def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | str:
     """The rate Σ hits / Σ trials, with its effective number of trials.
 
-    That number follows from the variance over clusters, and is at most the number of trials. If all trials or none are
-    hits, it is the number of clusters.
+    That number follows from the variance over clusters, and is at most the number of trials. If all
+    trials or none are hits, it is the number of clusters.
 
     Args:
         hits: of each row, from 0 to its trials.
@@ -176,11 +197,17 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | s
     Returns:
         The estimate, or why there is none: it takes two clusters.
     """
-    found = ratio(hits, trials, clusters, pseudo=1e-300)  # a rate has an interval also where all rows are the same
+    found = ratio(
+        hits, trials, clusters, pseudo=1e-300
+    )  # a rate has an interval also where all rows are the same
     if isinstance(found, str):
         return found
     spread = found.value * (1 - found.value)
-    effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(found.error**2, 1e-12))
+    effective = (
+        float(found.clusters)
+        if spread <= 0
+        else min(float(trials.sum()), spread / max(found.error**2, 1e-12))
+    )
     return replace(found, trials=max(1.0, effective))
 
 
@@ -218,14 +245,17 @@ def alphas(totals: Floats) -> Floats:
     """
     count, apart, first_squares, second_squares, first, second = agreement_parts(totals)
     pooled = 2 * count
-    by_chance = 2 * (pooled * (first_squares + second_squares) - ((first + second) ** 2).sum(axis=1))
+    by_chance = 2 * (
+        pooled * (first_squares + second_squares) - ((first + second) ** 2).sum(axis=1)
+    )
     return chance_corrected(apart / count, by_chance / (pooled * (pooled - 1)))
 
 
 def first_order_agreements(totals: Floats) -> Floats:
     """Gwet's AC1 of each row of totals of one-hot vectors.
 
-    Source: Gwet, Computing inter-rater reliability and its variance in the presence of high agreement (2008).
+    Source: Gwet, Computing inter-rater reliability and its variance in the presence of high
+        agreement (2008).
     """
     count, apart, _, _, first, second = agreement_parts(totals)
     shares = (first + second) / (2 * count)[:, None]

@@ -53,15 +53,46 @@ def _parser_of(prog: str) -> argparse.ArgumentParser:
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("data", metavar="DATA", help=_DATA)
-    add("--verdicts", type=Path, metavar="FILE", help="verdicts by uid: JSONL of judge, prompt and winner")
-    add("--judge", default="", metavar="NAME", help="the judge: which of --verdicts, and its family")
+    add(
+        "--verdicts",
+        type=Path,
+        metavar="FILE",
+        help="verdicts by uid: JSONL of judge, prompt and winner",
+    )
+    add(
+        "--judge", default="", metavar="NAME", help="the judge: which of --verdicts, and its family"
+    )
     add("--prompt", default="", metavar="NAME", help="which prompt of --verdicts")
-    add("--paraphrases", default="", metavar="NAMES", help="other prompts of --verdicts, with commas; all: all others")
-    add("--labels", type=Path, metavar="FILE", help="labels of two people for the rows, as judgegym label writes them")
-    add("--label_noise", type=float, metavar="SHARE", help="the share of gold labels that are wrong; 0: exact")
-    add("--settings", type=Path, metavar="FILE", help="thresholds in YAML that differ from the shipped ones")
+    add(
+        "--paraphrases",
+        default="",
+        metavar="NAMES",
+        help="other prompts of --verdicts, with commas; all: all others",
+    )
+    add(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="labels of two people for the rows, as judgegym label writes them",
+    )
+    add(
+        "--label_noise",
+        type=float,
+        metavar="SHARE",
+        help="the share of gold labels that are wrong; 0: exact",
+    )
+    add(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help="thresholds in YAML that differ from the shipped ones",
+    )
     add("--html", type=Path, metavar="FILE", help="write the audit as a page that needs no network")
-    add("--json", metavar="FILE", help="write it as JSON, for compare; - is standard output, instead of the table")
+    add(
+        "--json",
+        metavar="FILE",
+        help="write it as JSON, for compare; - is standard output, instead of the table",
+    )
     for name, words in COLUMNS.items():
         add(f"--{name}_column", metavar="NAME", help=words)
     return parser
@@ -75,8 +106,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym audit") -> 
         prog: the program's name in messages.
 
     Returns:
-        0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed; where the judge is
-        called, 1 if too many calls fail, 3 if the budget is spent.
+        0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is
+        closed; where the judge is called, 1 if too many calls fail, 3 if the budget is spent.
     """
     words = sys.argv[1:] if argv is None else argv
     if _calls_judge(words):
@@ -90,7 +121,9 @@ def _calls_judge(words: Sequence[str]) -> bool:
     """Whether the words are of an audit that calls the judge, or ask for the help of a judge, which it would call."""
     flags = {word.partition("=")[0] for word in words}
     asks_for_help = flags & {"-h", "--help", "--help_all", "--help-all"}
-    return bool(flags & _CALLS) or bool(asks_for_help and "--judge" in flags and "--verdicts" not in flags)
+    return bool(flags & _CALLS) or bool(
+        asks_for_help and "--judge" in flags and "--verdicts" not in flags
+    )
 
 
 def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
@@ -105,7 +138,9 @@ def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
         of_calls = parser_of(prog)._option_string_actions
         for word in (each.partition("=")[0] for each in unknown):
             if word in of_calls:
-                raise SettingsError(f"{prog}: {word} is of an audit that calls the judge: add --out FOLDER")
+                raise SettingsError(
+                    f"{prog}: {word} is of an audit that calls the judge: add --out FOLDER"
+                )
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return flags
 
@@ -133,14 +168,20 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
     from judgegym_trials.audit.reading import COLUMNS, read_judgments
     from judgegym_trials.audit.runs import judgments_of_run, run_of
 
-    columns = {name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None}
+    columns = {
+        name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None
+    }
     run = None if flags.verdicts or columns else run_of(flags.data)
     if run is not None:
         if flags.prompt or flags.paraphrases:
-            raise SettingsError("--prompt and --paraphrases choose from --verdicts; a run has one prompt")
+            raise SettingsError(
+                "--prompt and --paraphrases choose from --verdicts; a run has one prompt"
+            )
         return judgments_of_run(run, flags.judge, flags.labels)
     if not flags.verdicts and (flags.prompt or flags.paraphrases):
-        raise SettingsError("--prompt and --paraphrases choose from a file of --verdicts, and there is none")
+        raise SettingsError(
+            "--prompt and --paraphrases choose from a file of --verdicts, and there is none"
+        )
     paraphrases = tuple(filter(None, flags.paraphrases.split(",")))
     return read_judgments(
         flags.data,

@@ -1,21 +1,27 @@
 """Decide each check: it passes, fails, or is not decided, and then it takes more rows or better labels.
 
-*fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that have a threshold
-(Holm), at `alpha`: a judge without any fault is accused by some check in at most that share of audits, so the false
-discovery rate is no larger. *passes*: the whole interval is on the good side of the threshold. *underpowered*: neither;
+*fails*: the value is beyond the threshold, by a test whose p-value is corrected for all checks that
+have a threshold (Holm), at `alpha`: a judge without any fault is accused by some check in at most
+that share of audits, so the false
+discovery rate is no larger. *passes*: the whole interval is on the good side of the threshold.
+*underpowered*: neither;
 then the result has the number of rows of this kind that a decision takes:
 
-* with the estimate on the bad side of the threshold, until a fault that lies `margin` beyond it fails;
-* with the estimate on the good side, until a judge that is `margin` better (at best without any effect) passes;
-* with that many rows and still no decision the value lies near the threshold: the number is for the value as measured.
+* with the estimate on the bad side of the threshold, until a fault that lies `margin` beyond it
+  fails;
+* with the estimate on the good side, until a judge that is `margin` better (at best without any
+  effect) passes;
+* with that many rows and still no decision the value lies near the threshold: the number is for the
+  value as measured.
 
-All three with probability `power`. An underpowered check whose whole interval is beyond the threshold is *suspect*: by
-itself that is certain, beside so many other checks it is not.
+All three with probability `power`. An underpowered check whose whole interval is beyond the
+threshold is *suspect*: by itself that is certain, beside so many other checks it is not.
 
-Where labels may be wrong (`noise.py`), an effect *fails* if its value is beyond the threshold and the p-value of "there
-is no effect" is at most `alpha` after Holm's correction. If nobody knows how many labels are wrong, it passes or fails
-only if it would at every share of wrong labels up to `label_noise_bound`. Else it is *cannot tell*, with the share that
-tips it and the number of rows to label twice.
+Where labels may be wrong (`noise.py`), an effect *fails* if its value is beyond the threshold and
+the p-value of "there is no effect" is at most `alpha` after Holm's correction. If nobody knows how
+many labels are wrong, it passes or fails only if it would at every share of wrong labels up to
+`label_noise_bound`. Else it is *cannot tell*, with the share that tips it and the number of rows to
+label twice.
 
  The first two depend on how much rows vary, and not on the estimate itself, which
 scatters with few rows.
@@ -58,11 +64,13 @@ class CheckResult:
         interval: its interval at the audit's level.
         side: `at_least`, `at_most` or `within`; empty without a threshold.
         threshold: the threshold.
-        p: the p-value of "it is on the good side of the threshold"; of an effect beside labels that may be wrong, of
-            "there is no effect", and 1 if the value is on the good side.
+        p: the p-value of "it is on the good side of the threshold"; of an effect beside labels that
+            may be wrong, of "there is no effect", and 1 if the value is on the good side.
         p_corrected: the same, corrected for all tests of the audit.
-        rows_needed: how many rows it takes to decide; `None` if it is decided, or if no number of rows would.
-        tipping_noise: of "cannot tell": with this share of wrong labels it would be decided otherwise.
+        rows_needed: how many rows it takes to decide; `None` if it is decided, or if no number of
+            rows would.
+        tipping_noise: of "cannot tell": with this share of wrong labels it would be decided
+            otherwise.
         rows_to_label_twice: of "cannot tell": with so many rows with two labels it can be told.
         sentence: all of this in words; or why it is not measured.
     """
@@ -83,7 +91,9 @@ class CheckResult:
     sentence: str = ""
 
 
-def decide(estimates: Mapping[str, Estimate], settings: AuditSettings, rows: int) -> list[CheckResult]:
+def decide(
+    estimates: Mapping[str, Estimate], settings: AuditSettings, rows: int
+) -> list[CheckResult]:
     """Say of each estimate whether it passes.
 
     Args:
@@ -94,16 +104,23 @@ def decide(estimates: Mapping[str, Estimate], settings: AuditSettings, rows: int
     wanted = {
         name: estimate
         for name, estimate in estimates.items()
-        if not isinstance(estimate, str) and (threshold := settings.checks.get(name)) and threshold.side
+        if not isinstance(estimate, str)
+        and (threshold := settings.checks.get(name))
+        and threshold.side
     }
-    tested = {name: _p_value(estimate, settings.checks[name], settings) for name, estimate in wanted.items()}
+    tested = {
+        name: _p_value(estimate, settings.checks[name], settings)
+        for name, estimate in wanted.items()
+    }
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     as_exact = tested | {
         name: _p_beyond(estimate.exact, settings.checks[name])
         for name, estimate in wanted.items()
         if isinstance(estimate, NoisyEffect) and not estimate.is_known
     }
-    tests = _Tests(tested, corrected, dict(zip(as_exact, holm(list(as_exact.values())), strict=True)))
+    tests = _Tests(
+        tested, corrected, dict(zip(as_exact, holm(list(as_exact.values())), strict=True))
+    )
     return [_result(name, estimate, settings, rows, tests) for name, estimate in estimates.items()]
 
 
@@ -116,14 +133,18 @@ class _Tests:
     corrected_as_exact: Mapping[str, float]
 
 
-def _result(name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests) -> CheckResult:
+def _result(
+    name: str, estimate: Estimate, settings: AuditSettings, rows: int, tests: _Tests
+) -> CheckResult:
     """The result of a check, given the p-values of all that are tested."""
     check = CHECKS[name]
     if isinstance(estimate, str):
         return CheckResult(name, check.title, check.unit, "not measured", sentence=estimate)
     held, shown = _GOLD, estimate
     if isinstance(estimate, NoisyEffect):
-        held, shown = (_TRUTH, estimate.known().estimate) if estimate.is_known else (_GOLD, estimate.exact)
+        held, shown = (
+            (_TRUTH, estimate.known().estimate) if estimate.is_known else (_GOLD, estimate.exact)
+        )
     assert isinstance(shown, ClusteredEstimate)
     interval = shown.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
@@ -131,7 +152,9 @@ def _result(name: str, estimate: Estimate, settings: AuditSettings, rows: int, t
     template = check.says.replace(_GOLD, held)
     says = f"{template.format(value_text(shown.value, check.unit))} ({100 * settings.level:g} %: "
     says = f"{says[0].upper()}{says[1:]}{interval_text(interval, check.unit)})"
-    found = CheckResult(name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}.")
+    found = CheckResult(
+        name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}."
+    )
     if name not in tests.p:
         return found
     threshold = settings.checks[name]
@@ -147,26 +170,46 @@ def _result(name: str, estimate: Estimate, settings: AuditSettings, rows: int, t
     if isinstance(estimate, NoisyEffect) and not estimate.is_known:
         as_exact = _word(shown, threshold, settings, tests.corrected_as_exact[name])
         tipped = word != "fails" and as_exact != "underpowered"
-        tipping = _tipping_noise(estimate, threshold, settings, passes=as_exact == "passes") if tipped else None
+        tipping = (
+            _tipping_noise(estimate, threshold, settings, passes=as_exact == "passes")
+            if tipped
+            else None
+        )
         if tipping is not None:
             twice = _rows_to_label_twice(estimate, threshold, settings, rows, len(tests.p))
             what = "it would not pass" if as_exact == "passes" else "this would be no bias"
-            why = f" With {100 * tipping:.0f} % wrong labels {what}, and nobody knows how many are wrong"
+            why = (
+                f" With {100 * tipping:.0f} % wrong labels {what}, and nobody knows how many are "
+                "wrong"
+            )
             why += f": about {twice:,} rows with labels of two people tell."
             sentence = f"{says}; wanted: {limit}.{why}"
             return replace(
-                found, word="cannot tell", tipping_noise=tipping, rows_to_label_twice=twice, sentence=sentence
+                found,
+                word="cannot tell",
+                tipping_noise=tipping,
+                rows_to_label_twice=twice,
+                sentence=sentence,
             )
     needed, why = None, ""
     if word in ("underpowered", "suspect"):
         needed, why = _rows_needed(shown, threshold, settings, rows, len(tests.p))
     if word == "suspect":
-        beside = f"not certain enough beside {len(tests.p) - 1} other checks" if len(tests.p) > 1 else "not certain"
-        why = f" The whole interval is beyond the threshold, which is {beside} to say that it fails.{why}"
+        beside = (
+            f"not certain enough beside {len(tests.p) - 1} other checks"
+            if len(tests.p) > 1
+            else "not certain"
+        )
+        why = (
+            f" The whole interval is beyond the threshold, which is {beside} to say that it "
+            f"fails.{why}"
+        )
     return replace(found, word=word, rows_needed=needed, sentence=f"{says}; wanted: {limit}.{why}")
 
 
-def _word(estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, corrected: float) -> Word:
+def _word(
+    estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, corrected: float
+) -> Word:
     """The decision by an estimate and its corrected p-value."""
     if estimate.clusters < FEWEST_CLUSTERS:
         return "underpowered"
@@ -178,10 +221,13 @@ def _word(estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSett
     return "suspect" if threshold.excludes(interval.low, interval.high) else "underpowered"
 
 
-def _p_value(estimate: ClusteredEstimate | NoisyEffect, threshold: Threshold, settings: AuditSettings) -> float:
+def _p_value(
+    estimate: ClusteredEstimate | NoisyEffect, threshold: Threshold, settings: AuditSettings
+) -> float:
     """The p-value with which a check is tested.
 
-    Where nobody knows how many labels are wrong, it is the largest at any share, or else one above `alpha`.
+    Where nobody knows how many labels are wrong, it is the largest at any share, or else one above
+    `alpha`.
     """
     if isinstance(estimate, ClusteredEstimate):
         return _p_beyond(estimate, threshold)
@@ -205,7 +251,9 @@ def _p_beyond(estimate: ClusteredEstimate, threshold: Threshold) -> float:
 def _p_at(found: AtNoise, threshold: Threshold, *, like: float | None = None) -> float:
     """The p-value of "there is no effect"; 1 if the value is on the good side, or has not the sign of `like`."""
     value = found.estimate.value
-    return 1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else found.p
+    return (
+        1.0 if threshold.tolerates(value) or (like is not None and like * value <= 0) else found.p
+    )
 
 
 def _noises(settings: AuditSettings) -> Iterator[float]:
@@ -235,7 +283,8 @@ def _rows_to_label_twice(
 ) -> int:
     """How many rows with two labels it takes to find an effect that is `margin` beyond the threshold.
 
-    With as many wrong labels as the bound; rows on which both labellers agree count, with the noise that is left there.
+    With as many wrong labels as the bound; rows on which both labellers agree count, with the noise
+    that is left there.
     """
     bound = settings.label_noise_bound
     found = estimate.at(noise_left(bound, 2)).estimate
@@ -245,7 +294,11 @@ def _rows_to_label_twice(
 
 
 def _rows_needed(
-    estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
+    estimate: ClusteredEstimate,
+    threshold: Threshold,
+    settings: AuditSettings,
+    rows: int,
+    tests: int,
 ) -> tuple[int | None, str]:
     """How many rows it takes to decide, and the words for that.
 
@@ -269,8 +322,14 @@ def _rows_needed(
     value = abs(estimate.value) if is_within else estimate.value
     if abs(value - limit) < 1e-9:
         return None, " The value equals the threshold, so more rows cannot decide."
-    needed = max(rows + 1, estimate.rows_to_decide(value, limit, rows=rows, alpha=alpha, power=settings.power))
-    return needed, f" The value is near the threshold; as it is measured, about {needed:,} rows decide."
+    needed = max(
+        rows + 1,
+        estimate.rows_to_decide(value, limit, rows=rows, alpha=alpha, power=settings.power),
+    )
+    return (
+        needed,
+        f" The value is near the threshold; as it is measured, about {needed:,} rows decide.",
+    )
 
 
 def value_text(value: float, unit: Unit, *, signed: bool = True) -> str:

@@ -20,16 +20,20 @@ STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
 
 _FOUND = shipped("properties.yaml")
 _ITEM, _MARKUP = (re.compile(_FOUND[name], re.MULTILINE) for name in ("items", "markup"))
-_KEYS, _INSTRUCTIONS = (re.compile("|".join(_FOUND[name]), re.IGNORECASE) for name in ("keys", "instructions"))
-_FAMILY_OF = {name: family for family, names in _FOUND["families"].items() for name in names.split()}
+_KEYS, _INSTRUCTIONS = (
+    re.compile("|".join(_FOUND[name]), re.IGNORECASE) for name in ("keys", "instructions")
+)
+_FAMILY_OF = {
+    name: family for family, names in _FOUND["families"].items() for name in names.split()
+}
 _TOKENS = re.compile(r"[a-z]+\d*")
 
 
 def family_of(model: str) -> str:
     """The family of a model by its name: its maker where that is known, else the name's first word.
 
-    >>> family_of("gpt-6-luna"), family_of("meta-llama/Llama-3.1-8B"), family_of("acme-7b"), family_of("")
-    ('openai', 'meta', 'acme', '')
+    >>> family_of("gpt-6-luna"), family_of("meta-llama/Llama-3.1-8B"), family_of("acme-7b"),
+    family_of("") ('openai', 'meta', 'acme', '')
     """
     own = model.rpartition("/")[2].casefold()
     for token in _TOKENS.findall(own):
@@ -51,7 +55,9 @@ def properties_of(text: str) -> Mapping[str, float]:
     }
 
 
-def features_of(rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str) -> Mapping[str, Floats]:
+def features_of(
+    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str
+) -> Mapping[str, Floats]:
     """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
 
     Args:
@@ -68,7 +74,10 @@ def features_of(rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], 
         for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)
     }
     if own and any(models):
-        is_own = [[float(family_of(name) == own) if name else math.nan for name in names] for names in models]
+        is_own = [
+            [float(family_of(name) == own) if name else math.nan for name in names]
+            for names in models
+        ]
         found[OWN] = padded(is_own, most)
     return found
 

@@ -1,7 +1,7 @@
 """What is audited: gold labels of rows beside a judge's judgments of them, row by row and as arrays.
 
-All sources (rows with recorded verdicts, runs, scored files, judges that are called) make `RowJudgments`, of which
-`Judgments` are made; no check knows where they come from.
+All sources (rows with recorded verdicts, runs, scored files, judges that are called) make
+`RowJudgments`, of which `Judgments` are made; no check knows where they come from.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ class RowJudgments:
         uid: the row's id.
         gold: its gold label.
         second_gold: that of a second labeller; `None` without one.
-        verdicts: by repeat and order; `None` or NaN where none could be read. All orders of the first repeat were
-            asked, and no others count.
+        verdicts: by repeat and order; `None` or NaN where none could be read. All orders of the
+            first repeat were asked, and no others count.
         paraphrases: by the name of another wording of the prompt, and order.
         responses: the texts of the responses.
         models: who wrote each response; empty if that is not known.
         cluster: rows with the same one depend on each other.
         category: of the row.
         time: when the row was judged, in any unit; NaN if that is not known.
-        probability: of the first response, or of the last label, according to the judge in the given order.
+        probability: of the first response, or of the last label, according to the judge in the
+            given order.
         scores: of a pair, what the same judge gave to each response by itself.
     """
 
@@ -75,26 +76,31 @@ class Judgments:
         source: where the judgments come from, for people.
         kind: what the judge says of a row.
         uids: of the rows; one row may have several labels, as of aspects.
-        gold: N: the number of the right response, from 0; the number of the label in `levels`; or the score.
-        second_gold: N: what a second labeller says, in the terms of `gold`; NaN without one. `None` if no row has one.
-        label_noise: the share of gold labels that are wrong, as the user says; 0 if they are exact, `None` if nobody
-            knows.
-        verdicts: N × orders × repeats, in the terms of `gold`: a response has the same number in all orders. NaN where
-            no verdict could be read.
+        gold: N: the number of the right response, from 0; the number of the label in `levels`; or
+            the score.
+        second_gold: N: what a second labeller says, in the terms of `gold`; NaN without one. `None`
+            if no row has one.
+        label_noise: the share of gold labels that are wrong, as the user says; 0 if they are exact,
+            `None` if nobody knows.
+        verdicts: N × orders × repeats, in the terms of `gold`: a response has the same number in
+            all orders. NaN where no verdict could be read.
         asked: N × orders × repeats: whether the judge was asked.
         clusters: N: the number of each row's cluster, from 0 without a gap.
         counts: N: how many responses a row has; of other kinds 1.
         levels: the names of the labels.
         scale: the lowest and the highest score.
-        has_levels: whether the scale of scores is known to have levels; else the gold labels say (`agreement_rule`).
+        has_levels: whether the scale of scores is known to have levels; else the gold labels say
+            (`agreement_rule`).
         paraphrases: by name, N × orders: the verdicts under another wording of the prompt.
-        features: by name, N × the most responses: a property of each response (`features.py`); NaN where unknown.
+        features: by name, N × the most responses: a property of each response (`features.py`); NaN
+            where unknown.
         categories: N: of the rows.
         times: N: when the row was judged, in any unit; `None` if that is not known.
-        probabilities: N: of the first response, or of the last label, according to the judge in the given order.
+        probabilities: N: of the first response, or of the last label, according to the judge in the
+            given order.
         scores: N × 2: the score that the same judge gave to each response by itself.
-        operation: for each check of the calls that has data, a total and a weight of each row, such as its seconds and
-            its calls.
+        operation: for each check of the calls that has data, a total and a weight of each row, such
+            as its seconds and its calls.
         left_out: how many rows are left out, by reason.
         unmeasured: why a check has no data, by its name; of others its measurement says so.
     """
@@ -124,7 +130,9 @@ class Judgments:
     label_noise: float | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str) -> Judgments:
+    def of(
+        cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str
+    ) -> Judgments:
         """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
         import numpy as np
 
@@ -132,7 +140,11 @@ class Judgments:
         labels = chain.from_iterable((row.gold, row.second_gold) for row in rows)
         everything = [*labels, *chain.from_iterable(said)]
         is_number = is_choice or all(isinstance(row.gold, float) for row in rows)
-        levels = [] if is_number else sorted({str(each).casefold() for each in everything if each is not None})
+        levels = (
+            []
+            if is_number
+            else sorted({str(each).casefold() for each in everything if each is not None})
+        )
 
         def code(value: Value) -> float:
             if value is None:
@@ -149,7 +161,10 @@ class Judgments:
 
         orders = max(len(row.verdicts[0]) for row in rows)
         by_repeat = [*zip_longest(*(row.verdicts for row in rows), fillvalue=())]
-        asked = [[[order < len(verdicts) for verdicts in of_rows] for of_rows in by_repeat] for order in range(orders)]
+        asked = [
+            [[order < len(verdicts) for verdicts in of_rows] for of_rows in by_repeat]
+            for order in range(orders)
+        ]
         names = dict.fromkeys(chain.from_iterable(row.paraphrases for row in rows))
         codes = np.array([*map(code, everything)])
         return cls(
@@ -160,12 +175,18 @@ class Judgments:
             gold=np.array([code(row.gold) for row in rows]),
             verdicts=np.stack([*map(filled, by_repeat)], axis=-1),
             asked=np.array(asked).transpose(2, 0, 1),
-            clusters=np.unique([row.cluster for row in rows], return_inverse=True)[1].astype(np.int64),
+            clusters=np.unique([row.cluster for row in rows], return_inverse=True)[1].astype(
+                np.int64
+            ),
             counts=np.array([max(2, len(row.responses)) if is_choice else 1 for row in rows]),
             levels=levels,
             scale=(float(np.nanmin(codes)), float(np.nanmax(codes))),
-            paraphrases={name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names},
-            features=features_of([row.responses for row in rows], [row.models for row in rows], judge),
+            paraphrases={
+                name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names
+            },
+            features=features_of(
+                [row.responses for row in rows], [row.models for row in rows], judge
+            ),
             categories=[row.category for row in rows],
             times=known([row.time for row in rows]),
             probabilities=known([row.probability for row in rows]),

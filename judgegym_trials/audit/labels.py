@@ -1,8 +1,9 @@
 """Labels of a file that `judgegym label` has written, as gold labels of an audit's rows.
 
-A row's own gold label counts first, then those of the file in their order; the first one is gold, the next one the
-second label. On the file's scale from 0 to 1, of two responses 1 says that the first one is better, 0 the other one; ½
-is a tie, which is no label. Of yes and no 1 is yes; of scores it is the place on the scale.
+A row's own gold label counts first, then those of the file in their order; the first one is gold,
+the next one the second label. On the file's scale from 0 to 1, of two responses 1 says that the
+first one is better, 0 the other one; ½ is a tie, which is no label. Of yes and no 1 is yes; of
+scores it is the place on the scale.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Kind = Callable[[float], Value]
 def of_pair(label: float) -> Value:
     """The number of the better one of two responses."""
     if label not in (0.0, 0.5, 1.0):
-        raise ValueError(f"expected 1 for the first response of a pair, 0 for the other one or 0.5, found {label:g}")
+        raise ValueError(
+            "expected 1 for the first response of a pair, 0 for the other one or 0.5, found "
+            f"{label:g}"
+        )
     return None if label == 0.5 else 1.0 - label
 
 
@@ -67,7 +71,9 @@ class LabelledBy:
         uid = row.uid if uid is None else uid
         self._used.add(uid)
         try:
-            said: Sequence[Value] = [kind(each.label) for each in self._by_row.get(uid, ()) if each.label is not None]
+            said: Sequence[Value] = [
+                kind(each.label) for each in self._by_row.get(uid, ()) if each.label is not None
+            ]
         except ValueError as error:
             raise DataError(f"{self.labels.path}: row {uid!r}: {error}") from None
         both = [each for each in (row.gold, row.second_gold, *said) if each is not None]
@@ -82,7 +88,9 @@ class LabelledBy:
         """
         given: Sequence[Label] = self._by_row.get(sample.uid, ())
         if any(each.row and each.row != row_digest(sample) for each in given):
-            raise DataError(f"{self.labels.path}: row {sample.uid!r} has another response than was labelled")
+            raise DataError(
+                f"{self.labels.path}: row {sample.uid!r} has another response than was labelled"
+            )
 
     def check_used(self, source: str) -> None:
         """Check that every label is of a row.
@@ -92,4 +100,7 @@ class LabelledBy:
         """
         for uid in self._by_row:
             if uid not in self._used:
-                raise DataError(f"{self.labels.path}: row {uid!r} is not in {source}; the labels are of other rows")
+                raise DataError(
+                    f"{self.labels.path}: row {uid!r} is not in {source}; the labels are of other "
+                    "rows"
+                )

@@ -1,18 +1,20 @@
 """A judge's choices where labels may be wrong: the likelihood over the truth, which nobody has seen.
 
-With labels held fixed, whatever goes along with the truth stands in for what the labels miss, so that a faultless
-judge seems to like it. Here the truth t of a row is summed over instead. The likelihood of a row is
+With labels held fixed, whatever goes along with the truth stands in for what the labels miss, so
+that a faultless judge seems to like it. Here the truth t of a row is summed over instead. The
+likelihood of a row is
 
     Σ over t of P(t | x; κ) · P(label | t; η) · Π over its verdicts of P(verdict | t, x; a, θ, β)
 
-with the properties x of the options, P(t) a conditional logit of them, P(label) 1 − η for the truth and an equal share
-of η for each other option, P(verdict) a conditional logit of being the truth (a), of what concerns the verdict alone
-(θ, such as the place) and of the properties (β). An effect is tested by the ratio of the likelihoods with and without
-its β. All coefficients have a weak ridge. The ratio is divided by how much larger the squared error that is robust to
-clusters is than the model's, where it is larger: verdicts of one row depend on each other beside the truth.
+with the properties x of the options, P(t) a conditional logit of them, P(label) 1 − η for the truth
+and an equal share of η for each other option, P(verdict) a conditional logit of being the truth
+(a), of what concerns the verdict alone (θ, such as the place) and of the properties (β). An effect
+is tested by the ratio of the likelihoods with and without its β. All coefficients have a weak
+ridge. The ratio is divided by how much larger the squared error that is robust to clusters is than
+the model's, where it is larger: verdicts of one row depend on each other beside the truth.
 
-Sources: Dawid and Skene (1979) for labels with errors; Louis, Finding the observed information matrix when using the EM
-algorithm (1982), for the second derivatives.
+Sources: Dawid and Skene (1979) for labels with errors; Louis, Finding the observed information
+matrix when using the EM algorithm (1982), for the second derivatives.
 """
 
 from __future__ import annotations
@@ -41,8 +43,10 @@ class Choices:
     Attributes:
         counts: N: how many options a row has; those beyond are of no meaning.
         labels: N: the number of the option that the label names.
-        properties: N × K × P: of the options, as verdicts may look at them; only differences within a row matter.
-        about_truth: N × K × any: what the truth may go along with: the properties, or a constant of one option.
+        properties: N × K × P: of the options, as verdicts may look at them; only differences within
+            a row matter.
+        about_truth: N × K × any: what the truth may go along with: the properties, or a constant of
+            one option.
         about_verdict: N × M × K × any: what concerns the verdict alone, such as the place.
         verdicts: N × M: the number of the option that was chosen; −1 without a verdict.
         clusters: N: rows with the same number depend on each other.
@@ -64,7 +68,8 @@ class LatentEffect:
     """The effect of a step in a property on the chance of an option.
 
     Attributes:
-        value: a difference of probabilities, averaged over rows, verdicts and the chances of the truth.
+        value: a difference of probabilities, averaged over rows, verdicts and the chances of the
+            truth.
         error: its standard error.
         p: the p-value of "it has no effect", by the ratio of likelihoods.
     """
@@ -110,7 +115,8 @@ class LatentTruth:
         Args:
             data: the rows.
             noise: the share of labels that are wrong, of all rows or of each.
-            ridge: the logarithm of the likelihood is less by so many times half the square of each coefficient.
+            ridge: the logarithm of the likelihood is less by so many times half the square of each
+                coefficient.
         """
         import numpy as np
 
@@ -125,7 +131,9 @@ class LatentTruth:
         self._of_label[~self._is_option] = -np.inf
         self._truth: Floats = data.about_truth
         verdicts = data.verdicts.shape[1]
-        again = np.broadcast_to(data.properties[:, None], (rows, verdicts, *data.properties.shape[1:]))
+        again = np.broadcast_to(
+            data.properties[:, None], (rows, verdicts, *data.properties.shape[1:])
+        )
         self._verdict: Floats = np.concatenate([data.about_verdict, again], axis=3)
         self._is_read = data.verdicts >= 0
         self._sizes = self._truth.shape[2], self._verdict.shape[3]
@@ -148,7 +156,11 @@ class LatentTruth:
         found = []
         for number, step in enumerate(steps):
             place = size - count + number
-            inflation = max(1.0, float(robust[place, place] / of_model[place, place])) if is_clustered else 1.0
+            inflation = (
+                max(1.0, float(robust[place, place] / of_model[place, place]))
+                if is_clustered
+                else 1.0
+            )
             free = np.ones(size, dtype=bool)
             free[place] = False
             without = self._fit(np.where(free, whole.coefficients, 0.0), free)
@@ -174,7 +186,10 @@ class LatentTruth:
             promised, share = float(step @ slope), 1.0
             if promised < _STILL:
                 break
-            while not (after := self._evaluated(at.coefficients + share * step)).value >= at.value and share > 1e-4:
+            while (
+                not (after := self._evaluated(at.coefficients + share * step)).value >= at.value
+                and share > 1e-4
+            ):
                 share /= 2.0
             if not after.value > at.value:
                 break
@@ -186,7 +201,11 @@ class LatentTruth:
 
         data, (first, second) = self._data, self._sizes
         most = self._is_option.shape[1]
-        of_truth, right, of_verdict = coefficients[:first], coefficients[first], coefficients[first + 1 :]
+        of_truth, right, of_verdict = (
+            coefficients[:first],
+            coefficients[first],
+            coefficients[first + 1 :],
+        )
         log_prior = _log_softmax(np.where(self._is_option, self._truth @ of_truth, -np.inf))
         linear = np.where(self._is_option[:, None, :], self._verdict @ of_verdict, -np.inf)
         # N × M × truth × option
@@ -194,13 +213,17 @@ class LatentTruth:
         prior, said = np.exp(log_prior), np.exp(log_said)
         chosen = np.maximum(data.verdicts, 0)
         rows, places = np.indices(chosen.shape)
-        of_said = np.where(self._is_read[:, :, None], log_said[rows, places, :, chosen], 0.0).sum(axis=1)
+        of_said = np.where(self._is_read[:, :, None], log_said[rows, places, :, chosen], 0.0).sum(
+            axis=1
+        )
         joint = log_prior + self._of_label + of_said
         highest = joint.max(axis=1, keepdims=True)
         weights = np.exp(joint - highest)
         total = weights.sum(axis=1, keepdims=True)
         chances = weights / total
-        value = float((highest + np.log(total)).sum()) - self._ridge / 2.0 * float(coefficients @ coefficients)
+        value = float((highest + np.log(total)).sum()) - self._ridge / 2.0 * float(
+            coefficients @ coefficients
+        )
         # The derivatives by each truth: N × truth × coefficient.
         mean_truth = np.einsum("nk,nkc->nc", prior, self._truth)
         by_truth = self._truth - mean_truth[:, None, :]
@@ -213,7 +236,9 @@ class LatentTruth:
         slopes = np.concatenate([by_truth, by_verdict], axis=2)
         scores = np.einsum("nt,ntc->nc", chances, slopes)
         information = self._ridge * np.eye(len(coefficients))
-        information[:first, :first] += np.einsum("nk,nkc,nkd->cd", prior, by_truth, by_truth, optimize=True)
+        information[:first, :first] += np.einsum(
+            "nk,nkc,nkd->cd", prior, by_truth, by_truth, optimize=True
+        )
         shares = chances[:, None, :, None] * said * self._is_read[:, :, None, None]
         flat = everything.reshape(-1, 1 + second)
         information[first:, first:] += flat.T @ (flat * shares.reshape(-1, 1))
@@ -247,7 +272,9 @@ class LatentTruth:
                 mean = np.einsum("nmtk,nmkc->nmtc", said, design)
                 sign = (1.0 if size else -1.0) / (total * len(data.raised))
                 shared = of_option * own * sign
-                slope[first + 1 :] += np.einsum("nmt,nmtc->c", shared, design[:, :, option][:, :, None, :] - mean)
+                slope[first + 1 :] += np.einsum(
+                    "nmt,nmtc->c", shared, design[:, :, option][:, :, None, :] - mean
+                )
                 of_right = np.eye(most)[option] - np.diagonal(said, axis1=2, axis2=3)
                 slope[first] += float((shared * of_right).sum())
             values.append((sides[0] - sides[1]) / total)

@@ -1,16 +1,20 @@
 """What sways a judge where gold labels may be wrong: the effects of `bias.py`, with the truth held fixed, not gold.
 
-Where better responses tend to be longer and gold has errors, length stands in for the quality that gold misses, so that
+Where better responses tend to be longer and gold has errors, length stands in for the quality that
+gold misses, so that
 a faultless judge seems to like it. What is known of the labels decides what is measured:
 
 * exact labels (a stated noise of 0): the regressions of `bias.py`;
 * a stated share of wrong labels: the likelihood over the truth at that share (`latent_truth.py`);
-* second labels: the share by how often both labellers disagree; of the rows with two labels. Where they agree, few
-  labels are wrong; where they disagree, the row has no label, and its verdicts still tell a little;
-* one label a row and nothing stated: an effect is one only if it is found at every share up to a bound.
+* second labels: the share by how often both labellers disagree; of the rows with two labels. Where
+  they agree, few labels are wrong; where they disagree, the row has no label, and its verdicts
+  still tell a little;
+* one label a row and nothing stated: an effect is one only if it is found at every share up to a
+  bound.
 
-Of scores a wrong gold score is that of some other row, so that a share of η multiplies the covariance of gold with
-anything else by 1 − η. Two labellers tell it by the covariance of their scores.
+Of scores a wrong gold score is that of some other row, so that a share of η multiplies the
+covariance of gold with anything else by 1 − η. Two labellers tell it by the covariance of their
+scores.
 """
 
 from __future__ import annotations
@@ -28,7 +32,13 @@ from judgegym_trials.audit.bias import FEWEST, differs_in, effects
 from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.features import STANDARDISED
 from judgegym_trials.audit.judgments import SWAPPED, TIE, Judgments
-from judgegym_trials.audit.latent_truth import MOST_NOISE, Choices, LatentTruth, noise_left, noise_of
+from judgegym_trials.audit.latent_truth import (
+    MOST_NOISE,
+    Choices,
+    LatentTruth,
+    noise_left,
+    noise_of,
+)
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
@@ -114,10 +124,16 @@ def noisy_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | Nois
     found = effects(judgments)
     if judgments.label_noise == 0:
         return found
-    second, names = second_labels(judgments), [name for name, each in found.items() if not isinstance(each, str)]
-    labels = NoisyLabels(judgments, tuple(names), judgments.label_noise if second is None else second.noise, second)
+    second, names = (
+        second_labels(judgments),
+        [name for name, each in found.items() if not isinstance(each, str)],
+    )
+    labels = NoisyLabels(
+        judgments, tuple(names), judgments.label_noise if second is None else second.noise, second
+    )
     return {
-        name: labels.enough(name, each) if isinstance(each, ClusteredEstimate) else each for name, each in found.items()
+        name: labels.enough(name, each) if isinstance(each, ClusteredEstimate) else each
+        for name, each in found.items()
     }
 
 
@@ -141,7 +157,9 @@ class NoisyLabels:
     def enough(self, name: str, exact: ClusteredEstimate) -> NoisyEffect | str:
         """Return the effect of a property, or why it is not measured: few rows with two labels differ in it."""
         if (count := self._informative[name]) < FEWEST:
-            return f"it takes {FEWEST} rows with two labels that differ in it, and there are {count}"
+            return (
+                f"it takes {FEWEST} rows with two labels that differ in it, and there are {count}"
+            )
         return NoisyEffect(name, exact, self)
 
     def at(self, noise: float) -> Mapping[str, AtNoise]:
@@ -165,7 +183,9 @@ class NoisyLabels:
     def _rows(self) -> Codes:
         """The rows that count: with a verdict, and with two labels if any have."""
         judgments = self.judgments
-        chosen = judgments.is_read[:, :, 0] & (judgments.first != TIE if judgments.kind == "choice" else True)
+        chosen = judgments.is_read[:, :, 0] & (
+            judgments.first != TIE if judgments.kind == "choice" else True
+        )
         counts = chosen.any(axis=1)
         if self.second is not None and judgments.second_gold is not None:
             counts &= np.isfinite(judgments.second_gold)
@@ -181,8 +201,8 @@ class NoisyLabels:
     def _properties(self) -> tuple[Floats, Floats]:
         """Of each row, option and property what the truth may go along with, and what verdicts may look at.
 
-        Properties without a unit are in standard deviations of the difference, and of verdicts their tanh, as in
-        `bias.py`.
+        Properties without a unit are in standard deviations of the difference, and of verdicts
+        their tanh, as in `bias.py`.
         """
         judgments, rows = self.judgments, self._rows
         counts = judgments.counts[rows]
@@ -194,10 +214,16 @@ class NoisyLabels:
                 apart = np.nan_to_num(values[:, :, None] - values[:, None, :])
                 both = (np.arange(values.shape[1])[None, :] < counts[:, None]).astype(float)
                 apart *= both[:, :, None] * both[:, None, :]
-                shares, pairs = counts[:, None].astype(float), float((both.sum(axis=1) * (both.sum(axis=1) - 1)).sum())
+                shares, pairs = (
+                    counts[:, None].astype(float),
+                    float((both.sum(axis=1) * (both.sum(axis=1) - 1)).sum()),
+                )
             else:
                 own = np.nan_to_num(values[:, 0] - np.nanmean(values[:, 0]))
-                apart, pairs = np.stack([np.zeros_like(own), own], axis=1)[:, :, None], float(len(own))
+                apart, pairs = (
+                    np.stack([np.zeros_like(own), own], axis=1)[:, :, None],
+                    float(len(own)),
+                )
             deviation = math.sqrt(float((apart**2).sum()) / max(1.0, pairs)) or 1.0
             unit = deviation if name in STANDARDISED else 1.0
             shaped = np.tanh(apart / unit) if name in STANDARDISED else apart
@@ -208,13 +234,21 @@ class NoisyLabels:
     @cached_property
     def _informative(self) -> Mapping[str, int]:
         """Of each property the number of clusters that differ in it."""
-        values = self._properties[1] if self.names and len(self._rows) else np.zeros((0, 1, len(self.names)))
+        values = (
+            self._properties[1]
+            if self.names and len(self._rows)
+            else np.zeros((0, 1, len(self.names)))
+        )
         clusters = self.judgments.clusters[self._rows]
         found = {}
         for number, name in enumerate(self.names):
             own = values[:, :, number]
             is_pair = self.judgments.kind == "choice"
-            differs = differs_in(own, is_pair=True).any(axis=1) if is_pair else differs_in(own[:, -1], is_pair=False)
+            differs = (
+                differs_in(own, is_pair=True).any(axis=1)
+                if is_pair
+                else differs_in(own[:, -1], is_pair=False)
+            )
             found[name] = len(np.unique(clusters[differs]))
         return found
 
@@ -227,7 +261,10 @@ class NoisyLabels:
         if judgments.kind == "label":
             constant = np.zeros((len(rows), 2, 1))
             constant[:, 1] = 1.0
-            about_truth, about_verdict = np.concatenate([constant, linear], axis=2), constant[:, None]
+            about_truth, about_verdict = (
+                np.concatenate([constant, linear], axis=2),
+                constant[:, None],
+            )
             raised: tuple[int, ...] = (1,)
         else:
             raised = tuple(range(bent.shape[1]))
@@ -261,10 +298,14 @@ class NoisyLabels:
     def _of_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
         """The effect of a step in each property on the score, as a share of the scale.
 
-        Gold's variance is reduced to what it shares with the truth; errors are of the jackknife over clusters.
+        Gold's variance is reduced to what it shares with the truth; errors are of the jackknife
+        over clusters.
         """
         judgments, rows = self.judgments, self._rows
-        said, gold = judgments.first[rows, 0] / judgments.span, judgments.gold[rows] / judgments.span
+        said, gold = (
+            judgments.first[rows, 0] / judgments.span,
+            judgments.gold[rows] / judgments.span,
+        )
         if self.second is not None and judgments.second_gold is not None:
             gold = (gold + judgments.second_gold[rows] / judgments.span) / 2
             # The mean of two has half of the variance that one has beside the truth.
@@ -279,7 +320,9 @@ class NoisyLabels:
         moments = np.vstack([whole, whole - sums]).reshape(-1, size, size)
         spread = moments[:, 1, 1] - moments[:, 0, 1] ** 2 / moments[:, 0, 0]
         moments[:, 1, 1] -= (1 - shared) * spread
-        solved = np.linalg.solve(moments[:, :-1, :-1] + 1e-9 * np.eye(size - 1), moments[:, :-1, -1:])[:, 2:, 0]
+        solved = np.linalg.solve(
+            moments[:, :-1, :-1] + 1e-9 * np.eye(size - 1), moments[:, :-1, -1:]
+        )[:, 2:, 0]
         without, count = solved[1:], len(sums)
         errors = np.sqrt(((without - without.mean(axis=0)) ** 2).sum(axis=0) * (count - 1) / count)
         found = []

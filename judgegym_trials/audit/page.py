@@ -38,9 +38,15 @@ def cells_of(check: CheckResult) -> tuple[str, ...]:
 
 def heading(audit: Audit) -> str:
     """What was audited, in a line."""
-    words = {"fails": "fail", "passes": "pass", "underpowered": "underpowered"} | {each: each for each in _RARE}
-    counts = {said: sum(check.word == word for check in audit.checks) for word, said in words.items()}
-    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count or word not in _RARE)
+    words = {"fails": "fail", "passes": "pass", "underpowered": "underpowered"} | {
+        each: each for each in _RARE
+    }
+    counts = {
+        said: sum(check.word == word for check in audit.checks) for word, said in words.items()
+    }
+    said = ", ".join(
+        f"{count} {word}" for word, count in counts.items() if count or word not in _RARE
+    )
     return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {said}"
 
 
@@ -60,8 +66,13 @@ def notes_of(audit: Audit) -> list[str]:
 
 def _right_words(category: Mapping[str, JSON]) -> str:
     """How many verdicts of a category are right."""
-    found = [f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category]
-    return f"{category['name'] or '(no category)'}: of {category['rows']:,} rows right: {', '.join(found)}"
+    found = [
+        f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category
+    ]
+    return (
+        f"{category['name'] or '(no category)'}: of {category['rows']:,} rows right: "
+        f"{', '.join(found)}"
+    )
 
 
 def show(audit: Audit) -> None:
@@ -80,14 +91,25 @@ def html(audit: Audit) -> Iterator[bytes]:
     measured = [check for check in audit.checks if check.value is not None]
     rows = [(check, cells_of(check), _drawing(check)) for check in measured]
     body = render(
-        _STATIC / "audit.html", title=heading(audit), audit=audit, rows=rows, notes=notes_of(audit), width=WIDTH
+        _STATIC / "audit.html",
+        title=heading(audit),
+        audit=audit,
+        rows=rows,
+        notes=notes_of(audit),
+        width=WIDTH,
     )
     yield from document(title=heading(audit), body=body, styles=[_STATIC / "audit.css"])
 
 
 def _drawing(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:
     """In pixels from the left: the thresholds, then the ends of the interval with the value between them."""
-    limits = [] if check.threshold is None else [check.threshold, -check.threshold][: 1 + (check.side == "within")]
+    limits = (
+        []
+        if check.threshold is None
+        else [check.threshold, -check.threshold][: 1 + (check.side == "within")]
+    )
     drawn: list[Mapping[str, Any]] = [{"value": check.value, "interval": check.interval}]
-    _, (interval, *places) = forest([*drawn, *({"value": limit, "interval": None} for limit in limits)])
+    _, (interval, *places) = forest(
+        [*drawn, *({"value": limit, "interval": None} for limit in limits)]
+    )
     return [value for _, value, _ in places], interval

@@ -1,7 +1,7 @@
 """Read labelled rows with a judge's recorded judgments, from columns or from a file of verdicts.
 
-A row without gold, or without a recorded judgment, is left out and counted; a verdict of null counts as one that could
-not be read. Errors name the row.
+A row without gold, or without a recorded judgment, is left out and counted; a verdict of null
+counts as one that could not be read. Errors name the row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _pair(value: object) -> object:
     """A list of two, as a pair has."""
     if isinstance(value, list) and len(value) != 2:
         raise ValueError(
-            f"expected the judge's score of each response of a pair, found {len(value)} scores; an audit reads label "
+            f"expected the judge's score of each response of a pair, found {len(value)} scores; an "
+            "audit reads label "
             "and verdict of pairs, or gold and score of responses"
         )
     return value
@@ -86,7 +87,9 @@ def _said(value: object) -> object:
 Winner = Annotated[float, PlainValidator(_number)]
 Orders = Annotated[list[float], PlainValidator(_orders)]
 Said = Annotated[float | str | None, BeforeValidator(_said)]
-Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+Texts = Annotated[
+    list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+]
 
 
 class LabelledRow(BaseModel):
@@ -95,17 +98,28 @@ class LabelledRow(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     label: Winner = Field(math.nan, description="number of the better response, from 1")
-    verdict: Orders | None = Field(None, description="number of the winner; of both orders as a list; null: unread")
-    verdict_swapped: Orders | None = Field(None, description="number of the winner in the swapped order, as in the row")
+    verdict: Orders | None = Field(
+        None, description="number of the winner; of both orders as a list; null: unread"
+    )
+    verdict_swapped: Orders | None = Field(
+        None, description="number of the winner in the swapped order, as in the row"
+    )
     repeats: list[Orders] = Field([], description="further verdicts, each in the form of the first")
-    paraphrases: dict[str, Orders] = Field({}, description="an object: verdicts under other wordings of the prompt")
+    paraphrases: dict[str, Orders] = Field(
+        {}, description="an object: verdicts under other wordings of the prompt"
+    )
     gold: Said = Field(None, description="gold score or label of a response")
-    second_label: Winner = Field(math.nan, description="number of the better response, by a second labeller")
-    second_gold: Said = Field(None, description="gold score or label of a response, by a second labeller")
+    second_label: Winner = Field(
+        math.nan, description="number of the better response, by a second labeller"
+    )
+    second_gold: Said = Field(
+        None, description="gold score or label of a response, by a second labeller"
+    )
     score: Said = Field(None, description="the judge's score or label of a response")
     models: Texts = Field([], description="who wrote each response, for self-preference")
     probability: float = Field(
-        math.nan, description="the judge's probability, 0 to 1, that the first response is better, or of yes"
+        math.nan,
+        description="the judge's probability, 0 to 1, that the first response is better, or of yes",
     )
     scores: Annotated[tuple[float, float], BeforeValidator(_pair)] = Field(
         (math.nan, math.nan), description="the judge's score of each response alone"
@@ -114,12 +128,20 @@ class LabelledRow(BaseModel):
         math.nan, description="when the row was judged: a number or an ISO date, for drift"
     )
     category: str | None = Field(None, description="category of the row")
-    cluster: Any = Field(None, description="rows with the same value depend on each other: by default the prompt's")
+    cluster: Any = Field(
+        None, description="rows with the same value depend on each other: by default the prompt's"
+    )
     responses: Texts = Field([], description="the texts of the responses, or of one")
 
 
-COLUMNS: Mapping[str, str] = {name: str(field.description) for name, field in LabelledRow.model_fields.items()}
-_ALSO = {"responses": ("response", "answer", "completion"), "cluster": ("prompt",), "models": ("model",)}
+COLUMNS: Mapping[str, str] = {
+    name: str(field.description) for name, field in LabelledRow.model_fields.items()
+}
+_ALSO = {
+    "responses": ("response", "answer", "completion"),
+    "cluster": ("prompt",),
+    "models": ("model",),
+}
 """Columns that are read where there is none of the usual name."""
 
 
@@ -145,28 +167,39 @@ def read_judgments(
         labels: a file of labels, beside those of the rows.
 
     Raises:
-        DataError: a file or a row cannot be read, or there is nothing to audit; the message names file, row and field.
-        SettingsError: a judge or prompt is not in the file of verdicts, a column is in no row, or verdicts are in a
-            file and in a column.
+        DataError: a file or a row cannot be read, or there is nothing to audit; the message names
+            file, row and field.
+        SettingsError: a judge or prompt is not in the file of verdicts, a column is in no row, or
+            verdicts are in a file and in a column.
     """
     recorded: Mapping[str, Mapping[str, JSON]] = {}
     if verdicts is not None:
         if "verdict" in columns:
-            raise SettingsError("--verdict_column: the verdicts are read from the file of --verdicts")
+            raise SettingsError(
+                "--verdict_column: the verdicts are read from the file of --verdicts"
+            )
         judge, recorded = _read_verdicts(verdicts, judge, prompt, paraphrases)
     rows = _read_rows(data, columns, recorded)
-    is_choice = verdicts is not None or any("verdict" in cells.model_fields_set for _, cells in rows)
+    is_choice = verdicts is not None or any(
+        "verdict" in cells.model_fields_set for _, cells in rows
+    )
     name = "verdict" if is_choice else "score"
     if labels is not None:
         given = LabelledBy(labels)
         rows = [(row, _with_labels(row, cells, given, is_choice=is_choice)) for row, cells in rows]
         given.check_used(data)
-    labelled = [each for each in rows if (not math.isnan(each[1].label) if is_choice else each[1].gold is not None)]
+    labelled = [
+        each
+        for each in rows
+        if (not math.isnan(each[1].label) if is_choice else each[1].gold is not None)
+    ]
     kept = [each for each in labelled if name in each[1].model_fields_set]
     if not kept:
         raise DataError(
-            f"{data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or --verdicts FILE), or "
-            "gold and score of responses (--gold_column, --score_column), or a judge to call (--judge KIND --out "
+            f"{data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or "
+            "--verdicts FILE), or "
+            "gold and score of responses (--gold_column, --score_column), or a judge to call "
+            "(--judge KIND --out "
             f"FOLDER); columns found: {', '.join(rows[0][0].values) or 'none'}"
         )
     left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(kept)}
@@ -176,7 +209,9 @@ def read_judgments(
     return replace(found, left_out={why: count for why, count in left_out.items() if count})
 
 
-def _with_labels(row: Row, cells: LabelledRow, labels: LabelledBy, *, is_choice: bool) -> LabelledRow:
+def _with_labels(
+    row: Row, cells: LabelledRow, labels: LabelledBy, *, is_choice: bool
+) -> LabelledRow:
     """A row with the labels of a file.
 
     Raises:
@@ -237,7 +272,9 @@ def _read_rows(
     missing, wanted = dict(columns), [name for name in COLUMNS if not recorded or name != "verdict"]
     for row in load_rows(data, split="train"):
         uid = row.uid_or_number()
-        of_row: dict[str, object] = {prompt: winners[uid] for prompt, winners in recorded.items() if uid in winners}
+        of_row: dict[str, object] = {
+            prompt: winners[uid] for prompt, winners in recorded.items() if uid in winners
+        }
         if (first := next(iter(recorded), None)) in of_row:
             of_row = {"verdict": of_row.pop(first), "paraphrases": of_row}
         read = read_row(row, wanted, columns, of_row)
@@ -248,12 +285,18 @@ def _read_rows(
         seen.add(uid)
         found.append((row, read))
     for what, name in missing.items():
-        raise SettingsError(f"--{what}_column: no row of {data} has {name!r}{did_you_mean(name, found[0][0].values)}")
+        raise SettingsError(
+            f"--{what}_column: no row of {data} has "
+            f"{name!r}{did_you_mean(name, found[0][0].values)}"
+        )
     return found
 
 
 def read_row(
-    row: Row, wanted: Iterable[str], columns: Mapping[str, str], recorded: Mapping[str, object] | None = None
+    row: Row,
+    wanted: Iterable[str],
+    columns: Mapping[str, str],
+    recorded: Mapping[str, object] | None = None,
 ) -> LabelledRow:
     """Read a row.
 
@@ -269,7 +312,9 @@ def read_row(
     cells, values = row.filled(), {}
     for what in wanted:
         names = (columns[what],) if what in columns else (what, *_ALSO.get(what, ()))
-        value = next((each for name in names if (each := value_at(cells, name)) not in (None, "")), None)
+        value = next(
+            (each for name in names if (each := value_at(cells, name)) not in (None, "")), None
+        )
         if value is not None:
             values[what] = _parsed(value) if what != "responses" else value
         elif what in ("verdict", "score") and any(name in row.values for name in names):
@@ -301,8 +346,14 @@ def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgme
         count = max(2, len(cells.responses))
         first = [*(cells.verdict or [math.nan]), *(cells.verdict_swapped or [])][:2]
         gold, verdicts = cells.label, [first, *cells.repeats]
-        if numbers_beyond([cells.label, *first, *chain.from_iterable(cells.repeats)], count) or cells.label < 0:
-            raise row.error(f"expected label and winners from 1 to {count}, found label {cells.label + 1:g}, {first}")
+        if (
+            numbers_beyond([cells.label, *first, *chain.from_iterable(cells.repeats)], count)
+            or cells.label < 0
+        ):
+            raise row.error(
+                f"expected label and winners from 1 to {count}, found label {cells.label + 1:g}, "
+                f"{first}"
+            )
     return RowJudgments(
         row.uid_or_number(),
         gold,
@@ -331,11 +382,17 @@ def second_of(row: Row, cells: LabelledRow, *, count: int) -> Value:
         RowError: it is of no response of the row, or a label beside a score.
     """
     if not count:
-        if cells.second_gold is not None and isinstance(cells.second_gold, float) != isinstance(cells.gold, float):
-            raise row.error(f"expected a second gold label like {cells.gold!r}, found {cells.second_gold!r}")
+        if cells.second_gold is not None and isinstance(cells.second_gold, float) != isinstance(
+            cells.gold, float
+        ):
+            raise row.error(
+                f"expected a second gold label like {cells.gold!r}, found {cells.second_gold!r}"
+            )
         return cells.second_gold
     if numbers_beyond([cells.second_label], count):
-        raise row.error(f"expected a second label from 1 to {count}, found {cells.second_label + 1:g}")
+        raise row.error(
+            f"expected a second label from 1 to {count}, found {cells.second_label + 1:g}"
+        )
     return cells.second_label if cells.second_label >= 0 else None
 
 
@@ -347,7 +404,8 @@ def check_noise(noise: float | None) -> float | None:
     """
     if noise is not None and not 0 <= noise < MOST_NOISE:
         raise SettingsError(
-            f"--label_noise: expected the share of gold labels that are wrong, from 0 (exact) to below {MOST_NOISE:g}, "
+            "--label_noise: expected the share of gold labels that are wrong, from 0 (exact) to "
+            f"below {MOST_NOISE:g}, "
             f"found {noise:g}{'; 8 % is 0.08' if noise > 1 else ''}"
         )
     return noise

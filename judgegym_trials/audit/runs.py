@@ -57,18 +57,27 @@ def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None)
         samples = [each for each in everything if each.uid in given and each.headline is not None]
     if not samples:
         raise DataError(
-            f"{run.path}: no row has a gold label; expected a run in which a judge is measured: pairwise_judgement, "
+            f"{run.path}: no row has a gold label; expected a run in which a judge is measured: "
+            "pairwise_judgement, "
             "role=judge, score_responses, or score --gold_column; or labels of its rows (--labels)"
         )
     source = str(run.path)
     if not run.is_complete:
         source += ", which is not finished"
-        logger.warning("%s: the %s that it has are audited", source, counted(len(everything), "row"))
+        logger.warning(
+            "%s: the %s that it has are audited", source, counted(len(everything), "row")
+        )
     of_run = run.judge if run.is_scored or samples[0].run.judge_calls else run.policy or run.judge
     if not samples[0].gold:
         is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
-        is_word = {*(each.headline.value for each in samples if each.headline is not None)} <= {0.0, 1.0}
-        rows = [[_compared(sample) if is_choice else _alone(sample, is_word=is_word)] for sample in samples]
+        is_word = {*(each.headline.value for each in samples if each.headline is not None)} <= {
+            0.0,
+            1.0,
+        }
+        rows = [
+            [_compared(sample) if is_choice else _alone(sample, is_word=is_word)]
+            for sample in samples
+        ]
     else:
         is_choice = any(name.startswith("answer A") for name in samples[0].texts)
         rows = [[_choice(sample)] if is_choice else _labels(sample) for sample in samples]
@@ -81,14 +90,20 @@ def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None)
         rows = [[row for row in of_sample if row.gold is not None] for of_sample in rows]
     # The calls of a sample count for its first label.
     called = [
-        [sample][label:] for sample, of_sample in zip(samples, rows, strict=True) for label in range(len(of_sample))
+        [sample][label:]
+        for sample, of_sample in zip(samples, rows, strict=True)
+        for label in range(len(of_sample))
     ]
     judgments = [*chain.from_iterable(rows)]
     return replace(
-        Judgments.of(judgments, is_choice=is_choice, judge=judge or of_run or A_JUDGE, source=source),
+        Judgments.of(
+            judgments, is_choice=is_choice, judge=judge or of_run or A_JUDGE, source=source
+        ),
         has_levels=run.judge_scale is not None,
         operation=operation_of(called, run.path),
-        left_out={NO_GOLD: len(everything) - len(samples)} if len(everything) > len(samples) else {},
+        left_out={NO_GOLD: len(everything) - len(samples)}
+        if len(everything) > len(samples)
+        else {},
     )
 
 
@@ -134,7 +149,9 @@ def _labels(sample: Sample[JSON]) -> list[RowJudgments]:
 
 def _compared(sample: Sample[JSON]) -> RowJudgments:
     """The comparison of a response with a baseline, without a gold label; the response is number 0."""
-    points = [*sample.orders.values()] or [sample.headline.value if sample.headline is not None else math.nan]
+    points = [*sample.orders.values()] or [
+        sample.headline.value if sample.headline is not None else math.nan
+    ]
     return RowJudgments(
         sample.uid,
         None,
@@ -168,7 +185,9 @@ def _kind_of(row: RowJudgments, run: SavedRun) -> Callable[[float], Value]:
     return lambda label: scale.low + label * scale.span
 
 
-def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Mapping[str, tuple[Floats, Floats]]:
+def operation_of(
+    rows: Sequence[Sequence[Sample[Any]]], run: Path
+) -> Mapping[str, tuple[Floats, Floats]]:
     """What the judge's calls took, for `Judgments.operation`.
 
     Args:
@@ -189,7 +208,10 @@ def operation_of(rows: Sequence[Sequence[Sample[Any]]], run: Path) -> Mapping[st
     found = {"seconds_per_call": (seconds, np.array([float(len(calls)) for calls in made]))}
     costs = [[call.usage.cost for call in calls] for calls in made]
     if not any(None in each for each in costs):
-        found["dollars_per_row"] = np.array([sum(cost or 0.0 for cost in each) for each in costs]), np.ones(len(rows))
+        found["dollars_per_row"] = (
+            np.array([sum(cost or 0.0 for cost in each) for each in costs]),
+            np.ones(len(rows)),
+        )
     places = {
         uid: place
         for place, of_row in enumerate(rows)

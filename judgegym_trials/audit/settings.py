@@ -74,7 +74,8 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     """The shipped settings, with those of a file in their place.
 
     Raises:
-        SettingsError: the file cannot be read, names a check that there is not, or has a number that cannot be one.
+        SettingsError: the file cannot be read, names a check that there is not, or has a number
+            that cannot be one.
     """
     values = read_mapping(THRESHOLDS)
     if path is not None:
@@ -83,12 +84,18 @@ def load_settings(path: Path | None = None) -> AuditSettings:
         refuse_unknown(own, AuditSettings.model_fields, prefix=f"{where}: ")
         checks: Any = own.pop("checks", None) or {}
         if not isinstance(checks, Mapping):
-            raise SettingsError(f"{where}: checks: expected names of checks with their thresholds, found {checks!r}")
+            raise SettingsError(
+                f"{where}: checks: expected names of checks with their thresholds, found {checks!r}"
+            )
         for name, threshold in checks.items():
             if name not in values["checks"]:
-                raise SettingsError(f"{where}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}")
+                raise SettingsError(
+                    f"{where}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}"
+                )
             if not isinstance(threshold, Mapping):
-                raise SettingsError(f"{where}: checks.{name}: expected {{at_least: 0.8}} or the like")
+                raise SettingsError(
+                    f"{where}: checks.{name}: expected {{at_least: 0.8}} or the like"
+                )
             refuse_unknown(threshold, Threshold.model_fields, prefix=f"{where}: checks.{name}.")
             before = values["checks"][name]
             if set(threshold) & {*_SIDES}:

@@ -1,7 +1,8 @@
 """Other wordings of a judge's prompt: three that are shipped for each built-in one, or those of a file.
 
-A wording is a text for the setting `judge_system_prompt`; verdicts are read by the same rules. The shipped ones replace
-sentences of the prompt that the judge sends for these very rows, with its scale and format.
+A wording is a text for the setting `judge_system_prompt`; verdicts are read by the same rules. The
+shipped ones replace sentences of the prompt that the judge sends for these very rows, with its
+scale and format.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"
 
 
-async def wordings_of(settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str) -> Mapping[str, str] | str:
+async def wordings_of(
+    settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str
+) -> Mapping[str, str] | str:
     """The other wordings by name; or why there are none.
 
     Args:
@@ -38,7 +41,9 @@ async def wordings_of(settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], so
         return own
     how = "name a file of your own by --paraphrases"
     if settings.judge_system_prompt is not None:
-        return f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
+        return (
+            f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
+        )
     asked = [messages for task in tasks for messages in await prompts_of(settings, task)]
     said = (one for messages in asked for one in messages if one["role"] == "system")
     prompts = {without_form(one["content"]) for one in said}
@@ -58,10 +63,17 @@ def _replaced(prompt: str, wording: Mapping[str, str]) -> str:
 
 
 def _of_file(path: Path) -> Mapping[str, str]:
-    found = read_mapping(path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'")
+    found = read_mapping(
+        path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'"
+    )
     for name, prompt in found.items():
-        if not str(name).replace("_", "").replace("-", "").isalnum() or not isinstance(prompt, str) or not prompt:
+        if (
+            not str(name).replace("_", "").replace("-", "").isalnum()
+            or not isinstance(prompt, str)
+            or not prompt
+        ):
             raise SettingsError(
-                f"--paraphrases: {path}: {name}: expected a name of letters and digits, and a prompt as text"
+                f"--paraphrases: {path}: {name}: expected a name of letters and digits, and a "
+                "prompt as text"
             )
     return found

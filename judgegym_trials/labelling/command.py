@@ -31,14 +31,22 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of score")
-    add("--out", type=Path, metavar="FILE", help="the file of labels (default: labels.jsonl in the run directory)")
+    add(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the file of labels (default: labels.jsonl in the run directory)",
+    )
     amount = parser.add_mutually_exclusive_group()
     rows = "label the first N rows of the draw; a greater N later extends it (default: %(default)s)"
     amount.add_argument("--rows", type=whole_number(1), default=ROWS, metavar="N", help=rows)
     width = "label until the interval of the corrected result is ±X, such as 0.05"
     amount.add_argument("--half_width", type=share, metavar="X", help=width)
     add("--seed", type=whole_number(0), help="seed of the draw (default: 0, or that of FILE)")
-    how = "draw from all rows, or within strata of the judge's scores (default: random, or as FILE was drawn)"
+    how = (
+        "draw from all rows, or within strata of the judge's scores (default: random, or as FILE "
+        "was drawn)"
+    )
     add("--sampling", choices=("random", "by_score"), help=how)
     overlap = "rows that every labeller gets, for their agreement (default: %(default)s)"
     add("--overlap", type=whole_number(0), default=OVERLAP, metavar="N", help=overlap)
@@ -56,14 +64,17 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> 
         prog: the program's name in messages.
 
     Returns:
-        130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an import; 2 for wrong input.
+        130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an import; 2 for wrong
+        input.
     """
     return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
 
 
 def _run(flags: argparse.Namespace) -> int:
     require("environments")
-    from judgegym.judges.conversations.turns import IMAGE_MARK  # late, as all of it: help comes at once
+    from judgegym.judges.conversations.turns import (
+        IMAGE_MARK,
+    )  # late, as all of it: help comes at once
     from judgegym.judges.core import event_loop
     from judgegym.reports.labels.file import LABELS
     from judgegym.reports.results.calls import has_images
@@ -75,10 +86,15 @@ def _run(flags: argparse.Namespace) -> int:
     path: Path = flags.out or run.path / LABELS
     plan = LabelPlan(flags.rows, flags.half_width, flags.overlap)
     with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:
-        marked = any(IMAGE_MARK.search(f"{sample.question}{sample.completions}") for sample in run.samples())
+        marked = any(
+            IMAGE_MARK.search(f"{sample.question}{sample.completions}") for sample in run.samples()
+        )
         if marked and has_images(run.path):  # a text may say [image 1], too
             report = shlex.join(["judgegym", "report", str(flags.run)])
-            warn(f"rows have images, such as [image 1], which labellers are not shown here; {report} draws them")
+            warn(
+                "rows have images, such as [image 1], which labellers are not shown here; "
+                f"{report} draws them"
+            )
         if flags.read is not None:
             _import(session, flags.read)
             return 0
@@ -98,7 +114,9 @@ def _import(session: Session, path: Path) -> None:
 
     labels = read_labels(path)
     if labels.draw != session.draw:
-        reason = f"these labels are not of the draw of {session.path}; report takes them by themselves"
+        reason = (
+            f"these labels are not of the draw of {session.path}; report takes them by themselves"
+        )
         raise SettingsError(f"{path}: {reason}")
     LabelledRows.read(session.run, labels)  # it checks them
     session.add([*labels.given.values()])

@@ -1,8 +1,9 @@
 """The order in which the rows of a run are labelled: a random one, a function of the seed and the rows' ids.
 
-The first n rows are the sample of n, so that more labels extend it. By score, rows are drawn at random within strata of
-the judge's values: first two of each, which its variance takes, then in proportion to the sizes. Whoever stops has a
-sample in which the judge's values are about as frequent as in the run.
+The first n rows are the sample of n, so that more labels extend it. By score, rows are drawn at
+random within strata of the judge's values: first two of each, which its variance takes, then in
+proportion to the sizes. Whoever stops has a sample in which the judge's values are about as
+frequent as in the run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from judgegym.reports.labels.file import Draw, Sampling, Stratum, run_digest, st
 _FIRST = 2
 
 
-def draw_of(values: Mapping[str, float], digests: Mapping[str, str], how: Sampling, seed: int) -> Draw:
+def draw_of(
+    values: Mapping[str, float], digests: Mapping[str, str], how: Sampling, seed: int
+) -> Draw:
     """Return how rows are drawn, for the first line of the labels.
 
     Args:
@@ -35,7 +38,11 @@ def order_of(values: Mapping[str, float], draw: Draw) -> list[str]:
     shuffled = sorted(values, key=lambda uid: (derive(draw.seed, uid, "draw"), uid))
     if not draw.strata:
         return shuffled
-    strata, sizes, drawn = strata_of(values), {each.name: each.rows for each in draw.strata}, Counter[str]()
+    strata, sizes, drawn = (
+        strata_of(values),
+        {each.name: each.rows for each in draw.strata},
+        Counter[str](),
+    )
     places = dict[str, tuple[bool, float]]()
     for uid in shuffled:
         name = strata[uid]

@@ -1,9 +1,10 @@
 """What labellers are asked about the rows of a run, so that a label is on the scale of a row's headline value.
 
-A comparison asks which response is better; a win of the policy's is 1, a tie 0.5. A judge with a scale asks for a score
-on it, which becomes the reward from 0 to 1 that the run counts; a prompt file with labels asks for one of these.
-Aspects are asked one by one and combined as the judge combines them. Any other run whose values are from 0 to 1 asks
-whether the response passes, if its judge only says yes or no, or else for one of five levels.
+A comparison asks which response is better; a win of the policy's is 1, a tie 0.5. A judge with a
+scale asks for a score on it, which becomes the reward from 0 to 1 that the run counts; a prompt
+file with labels asks for one of these. Aspects are asked one by one and combined as the judge
+combines them. Any other run whose values are from 0 to 1 asks whether the response passes, if its
+judge only says yes or no, or else for one of five levels.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from judgegym.reports.labels.file import row_digest
 from judgegym.reports.results.run import SavedRun, objects_in
 
 BASELINE = "baseline"
-_COMPARES = "its judge compares responses with each other, so that no response has a value of its own"
+_COMPARES = (
+    "its judge compares responses with each other, so that no response has a value of its own"
+)
 _REFUSED = {
     "pairwise_judgement": "its rows have gold labels; judgegym audit compares the judge with them",
     "self_critique": "its rows compare several candidates, so that no response has a value of its own",
 }
-_COUNTS_POINTS = "its judge counts points of many criteria, which a label of the whole response does not"
+_COUNTS_POINTS = (
+    "its judge counts points of many criteria, which a label of the whole response does not"
+)
 _MOST_KEYS = 10
 _LEVELS = 5
 
@@ -57,8 +62,8 @@ class RowQuestion:
 
     Attributes:
         parts: the questions, asked one after the other.
-        compares: the response is shown beside a baseline, in an order that labellers do not know; the values of the
-            options are those of the first response.
+        compares: the response is shown beside a baseline, in an order that labellers do not know;
+            the values of the options are those of the first response.
         combine: computes the label from the values of the parts.
     """
 
@@ -79,7 +84,9 @@ class RowQuestion:
         ]
         if self.compares and not is_first:
             values = [1.0 - value for value in values]
-        parts = {part.name: value for part, value in zip(self.parts, values, strict=True) if part.name}
+        parts = {
+            part.name: value for part, value in zip(self.parts, values, strict=True) if part.name
+        }
         return self.combine(values), parts
 
 
@@ -90,7 +97,10 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
         DataError: the run has not ended, or its rows are not of one response each.
     """
     if not run.is_complete:
-        raise DataError(f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes it")
+        raise DataError(
+            f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes "
+            "it"
+        )
     refused = _refusal(run)
     if refused is not None:
         raise DataError(f"{run.path} cannot be labelled: {refused}")
@@ -101,14 +111,23 @@ def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
             continue
         if len(sample.completions) != 1:
             found = f"row {sample.uid!r} has {len(sample.completions)} completions"
-            raise DataError(f"{run.path} cannot be labelled: {found}; expected one, which a label is of")
+            raise DataError(
+                f"{run.path} cannot be labelled: {found}; expected one, which a label is of"
+            )
         if judge is not None and judge.has_baselines and BASELINE not in sample.texts:
-            raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and {_COMPARES}")
+            raise DataError(
+                f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and "
+                f"{_COMPARES}"
+            )
         if judge is not None and judge.judges_aspects and "aspects" in sample.texts:
-            raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own")
+            raise DataError(
+                f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own"
+            )
         values[sample.uid], digests[sample.uid] = sample.headline.value, row_digest(sample)
     if not values:
-        raise DataError(f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}")
+        raise DataError(
+            f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}"
+        )
     return values, digests
 
 
@@ -132,10 +151,16 @@ def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
     """
     judge, settings = run.judge_definition, run.judge_settings
     if judge is not None and judge.has_baselines:
-        options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
+        options = (
+            Option("a", "A is better", 1.0),
+            Option("b", "B is better", 0.0),
+            Option("t", "tie", 0.5),
+        )
         return RowQuestion((QuestionPart("Which response is better?", options),), compares=True)
     if judge is not None and judge.judges_aspects:
-        return _aspect_question([Aspect.model_validate(each) for each in objects_in(settings, "aspects")])
+        return _aspect_question(
+            [Aspect.model_validate(each) for each in objects_in(settings, "aspects")]
+        )
     if run.judge_scale is not None:
         words = (
             "How good is the response, by the rubric?"
@@ -145,7 +170,9 @@ def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
         return RowQuestion((QuestionPart(words, _levels(run.judge_scale)),))
     if 0 < len(run.judge_labels) < _MOST_KEYS:
         labels = enumerate(run.judge_labels.items(), start=1)
-        parts = QuestionPart("Which label has the response?", tuple(Option(str(key), *each) for key, each in labels))
+        parts = QuestionPart(
+            "Which label has the response?", tuple(Option(str(key), *each) for key, each in labels)
+        )
         return RowQuestion((parts,))
     if min(values) < 0 or max(values) > 1:
         found = f"its values go from {min(values):g} to {max(values):g}"
@@ -154,7 +181,9 @@ def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
         answers = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
         return RowQuestion((QuestionPart("Does the response pass?", answers),))
     levels = _levels(Scale(1, _LEVELS))
-    return RowQuestion((QuestionPart("How good is the response? (1 is bad, 5 is excellent)", levels),))
+    return RowQuestion(
+        (QuestionPart("How good is the response? (1 is bad, 5 is excellent)", levels),)
+    )
 
 
 def _levels(scale: Scale) -> tuple[Option, ...]:
@@ -162,12 +191,16 @@ def _levels(scale: Scale) -> tuple[Option, ...]:
     levels: Sequence[float] = scale.levels
     if len(levels) > _MOST_KEYS:
         levels = [scale.low + scale.span * step / (_LEVELS - 1) for step in range(_LEVELS)]
-        return tuple(Option(str(key), f"{at:g}", scale.unit(at)) for key, at in enumerate(levels, start=1))
+        return tuple(
+            Option(str(key), f"{at:g}", scale.unit(at)) for key, at in enumerate(levels, start=1)
+        )
     digits = {10: "0"} if 0 not in levels else {}
     keys = [digits.get(int(at), str(at)) for at in levels]
     if any(len(key) != 1 for key in keys):  # a scale from −2 to 2
         keys = [str(number) for number in range(1, len(levels) + 1)]
-    return tuple(Option(key, f"{at:g}", scale.unit(at)) for key, at in zip(keys, levels, strict=True))
+    return tuple(
+        Option(key, f"{at:g}", scale.unit(at)) for key, at in zip(keys, levels, strict=True)
+    )
 
 
 def _aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
@@ -180,14 +213,21 @@ def _aspect_question(aspects: Sequence[Aspect]) -> RowQuestion:
         ]
         return combined_score(aspects, verdicts, "majority")[0]
 
-    return RowQuestion(tuple(QuestionPart(each.definition, options, each.name) for each in aspects), combine=combine)
+    return RowQuestion(
+        tuple(QuestionPart(each.definition, options, each.name) for each in aspects),
+        combine=combine,
+    )
 
 
-def texts_to_label(sample: Sample[JSON], *, is_first: bool, compares: bool) -> tuple[dict[str, str], dict[str, str]]:
+def texts_to_label(
+    sample: Sample[JSON], *, is_first: bool, compares: bool
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the texts that a labeller reads: the row's by title, then the responses by title in the page's order."""
     about = {"question": sample.question, **sample.texts}
     response = sample.completions[0].answer
     if not compares:
         return about, {"response": response}
     both = [response, about.pop(BASELINE)]
-    return about, dict(zip(("response A", "response B"), both if is_first else both[::-1], strict=True))
+    return about, dict(
+        zip(("response A", "response B"), both if is_first else both[::-1], strict=True)
+    )

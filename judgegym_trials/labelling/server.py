@@ -1,11 +1,11 @@
 """The local page on which people label rows, without knowing whose response it is or what the judge said of it.
 
-Guarantees: nothing that is sent to the browser holds the name of a model or judge, a row's id, a score, a judgment or
-the path of the run; the address has a secret, so that other users of the machine and pages of other sites neither read
-rows nor write labels; all texts are shown as text.
+Guarantees: nothing that is sent to the browser holds the name of a model or judge, a row's id, a
+score, a judgment or the path of the run; the address has a secret, so that other users of the
+machine and pages of other sites neither read rows nor write labels; all texts are shown as text.
 
-A page is one row. A key presses a button, whose form is saved before the next row is sent: the page works without its
-script, too.
+A page is one row. A key presses a button, whose form is saved before the next row is sent: the page
+works without its script, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from judgegym_trials.labelling.questions import QuestionPart, texts_to_label
 from judgegym_trials.labelling.session import Precision, Session
 
 CANNOT_TELL = "x"
-_EMPTY: Mapping[str, object] = dict.fromkeys(("labeller", "problem", "row", "precision", "given", "undoes"), "")
+_EMPTY: Mapping[str, object] = dict.fromkeys(
+    ("labeller", "problem", "row", "precision", "given", "undoes"), ""
+)
 """What the template is given of every page."""
 _STATIC = Path(__file__).parent / "static"
 _LONGEST_NAME = 80
@@ -44,7 +46,9 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 
     secret = secrets.token_urlsafe(16)
     told = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
-    return await serve_on_loopback(app_of(session, secret), host, port, told, path=f"{secret}/", opens=opens)
+    return await serve_on_loopback(
+        app_of(session, secret), host, port, told, path=f"{secret}/", opens=opens
+    )
 
 
 def app_of(session: Session, secret: str) -> web.Application:
@@ -64,7 +68,9 @@ async def _explain_problems(request: web.Request, handler: Handler) -> web.Strea
     try:
         return await handler(request)
     except web.HTTPNotFound:
-        return _page("There is nothing here", {"problem": "The terminal shows the address of the page."}, 404)
+        return _page(
+            "There is nothing here", {"problem": "The terminal shows the address of the page."}, 404
+        )
     except UserError as error:
         warn(str(error))  # and not on the page: paths have the names of models
         problem = "The terminal says why. What was saved before is safe; go back and try again."
@@ -96,17 +102,31 @@ class _Views:
         """Show a labeller's next row, or that there is none."""
         session, query = self._session, request.query
         labeller = _labeller(query)
-        uid, count, parts = session.next_row(labeller), session.count_of(labeller), session.question.parts
+        uid, count, parts = (
+            session.next_row(labeller),
+            session.count_of(labeller),
+            session.question.parts,
+        )
         precision = in_words(session.precision())
-        shown: dict[str, object] = {"labeller": labeller, "precision": precision, "undoes": count > 0}
+        shown: dict[str, object] = {
+            "labeller": labeller,
+            "precision": precision,
+            "undoes": count > 0,
+        }
         if uid is None:
             return _page(f"All done: {count} rows", shown)
         name = self._name_of(uid)
         given = query.get("given", "") if query.get("row") == name else ""
         given = given if _is_answered(parts, given) and len(given) < len(parts) else ""
         sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)
-        texts, responses = texts_to_label(sample, is_first=is_first, compares=session.question.compares)
-        shown |= {"texts": texts, "responses": responses, "is_valid": sample.status == Status.OK.value}
+        texts, responses = texts_to_label(
+            sample, is_first=is_first, compares=session.question.compares
+        )
+        shown |= {
+            "texts": texts,
+            "responses": responses,
+            "is_valid": sample.status == Status.OK.value,
+        }
         shown |= {"row": name, "given": given, "part": parts[len(given)], "parts": parts}
         shown |= {"note": query.get("note", ""), "undoes": count > 0 or given}
         return _page(f"Row {count + 1}", shown)
@@ -114,7 +134,11 @@ class _Views:
     async def label(self, request: web.Request) -> web.StreamResponse:
         """Save the answer to a question about a row, and go on."""
         form = await _form(request)
-        labeller, note, parts = _labeller(form), form.get("note", "").strip(), self._session.question.parts
+        labeller, note, parts = (
+            _labeller(form),
+            form.get("note", "").strip(),
+            self._session.question.parts,
+        )
         uid, keys = self._uids.get(form.get("row", "")), form.get("given", "") + form.get("key", "")
         if uid is None:
             return _go_on(labeller)
@@ -133,7 +157,9 @@ class _Views:
         form = await _form(request)
         labeller, given = _labeller(form), form.get("given", "")
         if given:
-            return _go_on(labeller, row=form.get("row", ""), given=given[:-1], note=form.get("note", ""))
+            return _go_on(
+                labeller, row=form.get("row", ""), given=given[:-1], note=form.get("note", "")
+            )
         undone = self._session.undo(labeller)
         return _go_on(labeller, note="" if undone is None else undone.note)
 
@@ -141,7 +167,9 @@ class _Views:
 def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
     """Whether keys are answers to the first questions."""
     options = [{option.key for option in part.options} for part in parts]
-    return len(keys) <= len(parts) and all(key in known for key, known in zip(keys, options, strict=False))
+    return len(keys) <= len(parts) and all(
+        key in known for key, known in zip(keys, options, strict=False)
+    )
 
 
 async def _form(request: web.Request) -> Mapping[str, str]:

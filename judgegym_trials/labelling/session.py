@@ -1,7 +1,8 @@
 """The labels of one run while people give them: which row is next for whom, what is saved, how precise the result is.
 
-Guarantees: a label is on the disk before the next row is handed out; the state is that of the file, so that a session
-that was killed goes on where it was; each of the first `overlap` rows goes to every labeller, each further one to one.
+Guarantees: a label is on the disk before the next row is handed out; the state is that of the file,
+so that a session that was killed goes on where it was; each of the first `overlap` rows goes to
+every labeller, each further one to one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class LabelPlan:
 
     Attributes:
         rows: how many rows of the draw.
-        half_width: label until the interval is ± this or narrower, whatever `rows`; `None` for `rows`.
+        half_width: label until the interval is ± this or narrower, whatever `rows`; `None` for
+            `rows`.
         overlap: how many rows every labeller gets.
     """
 
@@ -76,7 +78,9 @@ class Session:
         order: the ids of the rows in the order of the draw.
     """
 
-    def __init__(self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None) -> None:
+    def __init__(
+        self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None
+    ) -> None:
         """Go on with the labels at `path`, or begin them with a draw.
 
         Args:
@@ -129,7 +133,8 @@ class Session:
         open_rows = [
             uid
             for place, uid in enumerate(self.order[: self._goal])
-            if (uid, labeller) not in self.labels.given and (place < self.plan.overlap or uid not in decided)
+            if (uid, labeller) not in self.labels.given
+            and (place < self.plan.overlap or uid not in decided)
         ]
         shared = {*self.order[: self.plan.overlap]}
         free = [uid for uid in open_rows if uid in shared or uid not in elsewhere]
@@ -146,7 +151,11 @@ class Session:
         Raises:
             UserError: the disk refuses it.
         """
-        of_keys = None if keys is None else self.question.label(keys, is_first=self.is_first(uid, labeller))
+        of_keys = (
+            None
+            if keys is None
+            else self.question.label(keys, is_first=self.is_first(uid, labeller))
+        )
         label, parts = of_keys or (None, {})
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         if self._handed.get(labeller) == uid:
@@ -155,7 +164,10 @@ class Session:
 
     def undo(self, labeller: str) -> Label | None:
         """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
-        last = next((label for label in reversed(self.labels.given.values()) if label.labeller == labeller), None)
+        last = next(
+            (label for label in reversed(self.labels.given.values()) if label.labeller == labeller),
+            None,
+        )
         if last is not None:
             self._append(replace(last, label=None, note="", parts={}, undone=True))
             self._handed[labeller] = last.uid
@@ -200,12 +212,18 @@ class Session:
         """
         begun, path = labels.draw, labels.path
         if begun is None and labels.given:
-            raise SettingsError(f"{path}: its rows are not known to be drawn at random; give another --out")
+            raise SettingsError(
+                f"{path}: its rows are not known to be drawn at random; give another --out"
+            )
         if begun is None:
             return draw_of(self.values, self.digests, how or "random", seed or 0)
         for name, asked, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
             if asked not in (None, has):
-                raise SettingsError(f"{path} was drawn with --{name}={has}, not {asked}; give another --out")
+                raise SettingsError(
+                    f"{path} was drawn with --{name}={has}, not {asked}; give another --out"
+                )
         if begun != draw_of(self.values, self.digests, begun.how, begun.seed):
-            raise SettingsError(f"{path} holds labels of another run, or of other responses; give another --out")
+            raise SettingsError(
+                f"{path} holds labels of another run, or of other responses; give another --out"
+            )
         return begun

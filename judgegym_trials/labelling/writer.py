@@ -27,7 +27,9 @@ class LabelWriter(DiskFile):
             self.size()
         except BlockingIOError:
             self.close()
-            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
+            raise UserError(
+                f"{path} is in use by another process; several labellers share one server"
+            ) from None
         except OSError as error:
             raise UserError(f"{path} cannot be written to: {error.strerror}") from None
 

@@ -1,7 +1,8 @@
 """Juries, cascades and single judges of recorded runs, with their value and cost.
 
-Value is accuracy against labels, or agreement with a reference. Weights that are learned from labels are measured on
-rows that they were not learned from (five folds); all else takes nothing from the labels. The best of many candidates
+Value is accuracy against labels, or agreement with a reference. Weights that are learned from
+labels are measured on rows that they were not learned from (five folds); all else takes nothing
+from the labels. The best of many candidates
 is optimistic all the same: what is chosen by a sweep is to be confirmed on other rows.
 """
 
@@ -22,7 +23,13 @@ from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.statistics.agreement import Interval, sides
 from judgegym.statistics.corrected import t_quantile, wilson
 from judgegym_trials.replay.table import JudgedTable
-from judgegym_trials.replay.weights import JuryWeights, dawid_skene, gain_over, learned_weights, log_odds
+from judgegym_trials.replay.weights import (
+    JuryWeights,
+    dawid_skene,
+    gain_over,
+    learned_weights,
+    log_odds,
+)
 
 MOST_IN_ALL_SUBSETS = 5
 """With more members, subsets of two and three and the jury of all are tried."""
@@ -45,7 +52,8 @@ class ReplayedJudge:
         value: its mean accuracy, or agreement.
         interval: Wilson's 95 % interval of the value.
         cost: mean of a row, in the table's unit.
-        gain: what a jury gains over its best member, mean, and its one-sided 90 % lower bound; `None` for others.
+        gain: what a jury gains over its best member, mean, and its one-sided 90 % lower bound;
+            `None` for others.
         best: that member; empty for others.
         escalated: the share of rows that a cascade shows to the strong judge.
         is_on_front: no cheaper candidate has as high a value.
@@ -87,7 +95,9 @@ class Bench:
         mean = scores_of_jury(table, table.names, JurySettings(jury_quorum=1))
         return cls(table, "agreement with the jury of all", mean)
 
-    def measure(self, kind: str, name: str, members: Sequence[str], scores: NDArray[np.float64]) -> ReplayedJudge:
+    def measure(
+        self, kind: str, name: str, members: Sequence[str], scores: NDArray[np.float64]
+    ) -> ReplayedJudge:
         """Measure a judge that takes the calls of all these members.
 
         Args:
@@ -128,8 +138,12 @@ class Bench:
                 if len(members) > 2 or rule not in _FOR_THREE:
                     yield self.jury(f"{rule} {of}", members, JurySettings(jury_rule=rule))
             weights = weights_without_labels(table, members)
-            yield self.jury(f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1))
-            if table.labels is not None and not isinstance(learned := learned_scores(table, members, seed), str):
+            yield self.jury(
+                f"Dawid-Skene {of}", members, JurySettings(jury_weights=weights, jury_quorum=1)
+            )
+            if table.labels is not None and not isinstance(
+                learned := learned_scores(table, members, seed), str
+            ):
                 yield self.measure(JURY, f"learned weights {of}", members, learned)
         for cheap, strong in permutations(table.names, 2):
             if table.costs[cheap].mean() > table.costs[strong].mean():
@@ -141,7 +155,9 @@ class Bench:
                         yield self.cascade(CascadeSettings.model_validate(chosen), cheap, strong)
 
 
-def scores_of_jury(table: JudgedTable, members: Sequence[str], settings: JurySettings) -> NDArray[np.float64]:
+def scores_of_jury(
+    table: JudgedTable, members: Sequence[str], settings: JurySettings
+) -> NDArray[np.float64]:
     """Return the score of a jury by row; no number below its quorum, or where it abstains."""
     return np.array(jury_scores({name: table.scores[name].tolist() for name in members}, settings))
 
@@ -153,7 +169,11 @@ def replay_cascade(
 
     Rows that are shown to both judges to check them cost what that costs on average.
     """
-    rows = zip(table.confidence(cheap, settings.cascade_confidence).tolist(), table.numbers.tolist(), strict=True)
+    rows = zip(
+        table.confidence(cheap, settings.cascade_confidence).tolist(),
+        table.numbers.tolist(),
+        strict=True,
+    )
     kept = np.array([is_kept(settings, confidence, number) for confidence, number in rows])
     asked = np.where(kept, settings.cascade_recheck, 1.0)
     scores = np.where(kept, table.scores[cheap], table.scores[strong])
@@ -182,10 +202,14 @@ def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> dict[s
     chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
     right = np.where(votes > 0, chances, 1.0 - chances) * says
     weights = log_odds(right.sum(axis=0) / np.maximum(says.sum(axis=0), 1))
-    return dict(zip(members, weights.tolist() if weights.any() else [1.0] * len(members), strict=True))
+    return dict(
+        zip(members, weights.tolist() if weights.any() else [1.0] * len(members), strict=True)
+    )
 
 
-def learned_scores(table: JudgedTable, members: Sequence[str], seed: int) -> NDArray[np.float64] | str:
+def learned_scores(
+    table: JudgedTable, members: Sequence[str], seed: int
+) -> NDArray[np.float64] | str:
     """Return by row the score of a jury whose weights were learned from the labels of other rows."""
     folds = np.array([generator(seed, uid, "fold").randrange(_FOLDS) for uid in table.uids])
     found = np.full(len(folds), np.nan)

@@ -1,8 +1,9 @@
 """`judgegym replay --choose`: the threshold of a cascade from two recorded runs, for a promise with certainty.
 
-The threshold is chosen on a seeded half of the rows (`choose_threshold`); what it does is reported on the other half,
-which it has not seen. A row is harmed if the cheap judge decides it and, with labels, is wrong where the strong one is
-right; without labels, if its verdict differs from the strong one's.
+The threshold is chosen on a seeded half of the rows (`choose_threshold`); what it does is reported
+on the other half, which it has not seen. A row is harmed if the cheap judge decides it and, with
+labels, is wrong where the strong one is right; without labels, if its verdict differs from the
+strong one's.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class CascadeOutcome:
     """What a cascade with some threshold does to some rows.
 
     Attributes:
-        rows: how many they are; rows that a cascade decides together count as one for what is harmed.
+        rows: how many they are; rows that a cascade decides together count as one for what is
+            harmed.
         escalated: the share that the strong judge decides.
         agreement: with the strong judge.
         accuracy: against the labels; `None` without labels.
@@ -71,7 +73,13 @@ class CascadeOutcome:
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
         accuracy = "–" if self.accuracy is None else percent(self.accuracy)
-        return percent(self.escalated), percent(self.agreement), accuracy, f"{self.harmed:,}", f"{self.cost:.3g}"
+        return (
+            percent(self.escalated),
+            percent(self.agreement),
+            accuracy,
+            f"{self.harmed:,}",
+            f"{self.cost:.3g}",
+        )
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,9 @@ class CascadeTrial:
         """Whether a row is of the half on which the threshold is not chosen."""
         first = np.unique(self.table.units, return_index=True)[1]
         names = [self.table.uids[place] for place in first]
-        return np.array([derive(self.seed, name, "half") >= 2**63 for name in names])[self.table.units]
+        return np.array([derive(self.seed, name, "half") >= 2**63 for name in names])[
+            self.table.units
+        ]
 
     def choose(self) -> CascadeThreshold | str:
         """Choose the threshold on its half; or say why there is none."""
@@ -113,31 +123,43 @@ class CascadeTrial:
         needed = rows_for(self.harm, level=self.certainty)
         if len(units) < needed:
             return (
-                f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to choose on; "
-                f"to promise {percent(self.harm)} with {percent(self.certainty, 0)} certainty takes {needed}, "
+                f"not enough rows: {len(np.unique(table.units))}, of which {len(units)} are to "
+                "choose on; "
+                f"to promise {percent(self.harm)} with {percent(self.certainty, 0)} certainty "
+                f"takes {needed}, "
                 f"so {2 * needed} in all"
             )
         confidences = table.confidence(table.names[0], self.rule)[chosen[first]].tolist()
-        harms, numbers = np.isin(units, table.units[self.harms]).tolist(), table.numbers[chosen[first]].tolist()
+        harms, numbers = (
+            np.isin(units, table.units[self.harms]).tolist(),
+            table.numbers[chosen[first]].tolist(),
+        )
         return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
         """The settings of the cascade with a threshold; a cheap judge without a score never decides in use."""
         known = {"cascade_confidence": self.rule, "cascade_harm": self.harm}
-        chosen = {"cascade_threshold": max(0.0, threshold), "cascade_share": share if threshold >= 0.0 else 1.0}
+        chosen = {
+            "cascade_threshold": max(0.0, threshold),
+            "cascade_share": share if threshold >= 0.0 else 1.0,
+        }
         return CascadeSettings.model_validate({**known, **chosen})
 
     def outcome(self, settings: CascadeSettings, rows: NDArray[np.bool_]) -> CascadeOutcome:
         """What a cascade does to some rows."""
         table, (cheap, strong) = self.table, self.table.names
         kept, scores, costs = replay_cascade(table, settings, cheap, strong)
-        harmed, units = (len(np.unique(table.units[rows & each])) for each in (kept & self.harms, rows))
+        harmed, units = (
+            len(np.unique(table.units[rows & each])) for each in (kept & self.harms, rows)
+        )
         labels = table.labels
         return CascadeOutcome(
             rows=int(rows.sum()),
             escalated=float(1.0 - kept[rows].mean()),
             agreement=float(table.agreement(scores, table.scores[strong])[rows].mean()),
-            accuracy=None if labels is None else float(table.agreement(scores, labels)[rows].mean()),
+            accuracy=None
+            if labels is None
+            else float(table.agreement(scores, labels)[rows].mean()),
             harmed=harmed,
             harmed_at_most=upper_bound(harmed, units, level=self.certainty) if units else 1.0,
             cost=float(costs[rows].mean()),
@@ -154,15 +176,22 @@ class CascadeTrial:
     def words(self, found: CascadeOutcome, settings: CascadeSettings) -> str:
         """Say what the chosen cascade does to the rows that did not choose it."""
         cheap, strong = self.table.names
-        cost = f", and costs {percent(found.cost / found.cost_alone, 0)} of {strong} alone" if found.cost_alone else ""
+        cost = (
+            f", and costs {percent(found.cost / found.cost_alone, 0)} of {strong} alone"
+            if found.cost_alone
+            else ""
+        )
         right = "" if found.accuracy is None else f", is right on {percent(found.accuracy)}"
         return (
-            f"{cheap} decides where its confidence ({self.rule}) is above {settings.cascade_threshold:.4g} "
+            f"{cheap} decides where its confidence ({self.rule}) is above "
+            f"{settings.cascade_threshold:.4g} "
             f"(of rows at it, {percent(settings.cascade_share, 0)}); {strong} decides the rest.\n"
-            f"On the {found.rows:,} rows that did not choose it: it escalates {percent(found.escalated)}, agrees with "
+            f"On the {found.rows:,} rows that did not choose it: it escalates "
+            f"{percent(found.escalated)}, agrees with "
             f"{strong} on {percent(found.agreement)}{right}{cost}.\n"
             f"Harmed there: {found.harmed:,}, so at most {percent(found.harmed_at_most)} with "
-            f"{percent(self.certainty, 0)} certainty; promised: at most {percent(self.harm)}, for rows of the same "
+            f"{percent(self.certainty, 0)} certainty; promised: at most {percent(self.harm)}, for "
+            "rows of the same "
             "population."
         )
 
@@ -176,16 +205,25 @@ def run(flags: argparse.Namespace) -> int:
     if not 0 < flags.keep < 1 or not 0 < flags.certainty < 1:
         raise SettingsError("--keep, --certainty: expected a share between 0 and 1")
     if flags.out is not None and not is_preset(flags.out):
-        raise SettingsError(f"--out: {flags.out}: with --choose expected FILE.yaml, for the preset of the cascade")
+        raise SettingsError(
+            f"--out: {flags.out}: with --choose expected FILE.yaml, for the preset of the cascade"
+        )
     check_two(flags.runs)
     members = open_members(flags.runs)
     if flags.out is not None:
         check_preset(members, built_in_kind(CascadeSettings), flags.out)
     table = open_table(members, flags, strong=members[1].name)
-    trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
+    trial = CascadeTrial(
+        table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed
+    )
     chosen, outcomes = trial.choose(), [*trial.outcomes()]
     facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}
-    facts |= {"confidence": trial.rule, "harm": trial.harm, "certainty": trial.certainty, "seed": trial.seed}
+    facts |= {
+        "confidence": trial.rule,
+        "harm": trial.harm,
+        "certainty": trial.certainty,
+        "seed": trial.seed,
+    }
     facts |= {"thresholds": [{"confidence": level, **asdict(each)} for level, each in outcomes]}
     if isinstance(chosen, str):
         rules, said = {}, chosen
@@ -196,8 +234,12 @@ def run(flags: argparse.Namespace) -> int:
         held_out = trial.outcome(settings, trial.is_held_out)
         said = trial.words(held_out, settings)
         facts |= {"chosen": {**rules, **asdict(chosen)}, "held_out": asdict(held_out)}
-    title = f"{' > '.join(table.names)}, {len(table.uids):,} rows; cost of a row in {table.cost_unit}"
-    shown = Table(title, _HEADER, tuple((f"≥ {level:.3f}", *each.cells()) for level, each in outcomes))
+    title = (
+        f"{' > '.join(table.names)}, {len(table.uids):,} rows; cost of a row in {table.cost_unit}"
+    )
+    shown = Table(
+        title, _HEADER, tuple((f"≥ {level:.3f}", *each.cells()) for level, each in outcomes)
+    )
 
     def show() -> None:
         show_table(shown)
@@ -205,6 +247,11 @@ def run(flags: argparse.Namespace) -> int:
 
     write_outputs(flags, facts, lambda: (), show)
     if rules and flags.out is not None:
-        write_preset(flags.out, judge_settings(members, built_in_kind(CascadeSettings), rules), said)
-        say(f"judgegym score DATA --out FILE --config {flags.out} judges with it, and evaluate prompts, too")
+        write_preset(
+            flags.out, judge_settings(members, built_in_kind(CascadeSettings), rules), said
+        )
+        say(
+            f"judgegym score DATA --out FILE --config {flags.out} judges with it, and evaluate "
+            "prompts, too"
+        )
     return 0 if rules else UNCERTIFIED

@@ -35,31 +35,70 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="a run directory, or a file of score; NAME=RUN names its judge")
+    add(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="a run directory, or a file of score; NAME=RUN names its judge",
+    )
     what = parser.add_mutually_exclusive_group()
-    words = "a jury of all runs: mean, median, trimmed_mean, majority, unanimous; @FILE reads its settings"
+    words = (
+        "a jury of all runs: mean, median, trimmed_mean, majority, unanimous; @FILE reads its "
+        "settings"
+    )
     what.add_argument("--jury", metavar="RULE", help=words)
-    words = "a cascade of two runs, the cheap one first: margin, orders, votes, probability, members, or @FILE"
+    words = (
+        "a cascade of two runs, the cheap one first: margin, orders, votes, probability, members, "
+        "or @FILE"
+    )
     what.add_argument("--cascade", metavar="RULE", help=words)
     words = "choose the threshold of a cascade of two runs, the cheap one first"
     what.add_argument("--choose", action="store_true", help=words)
     words = "weights of the jury: a=2,b=1; auto: learned from --labels; dawid_skene: without labels"
     add("--jury_weights", metavar="WEIGHTS", help=words)
-    add("--jury_quorum", type=whole_number(1), metavar="N", help="fewest members with a score (default: the most)")
+    add(
+        "--jury_quorum",
+        type=whole_number(1),
+        metavar="N",
+        help="fewest members with a score (default: the most)",
+    )
     scales = ("own", "standardised", "rank")
-    add("--jury_scale", choices=scales, help="bring scores to one scale by those of these runs (default: own)")
+    add(
+        "--jury_scale",
+        choices=scales,
+        help="bring scores to one scale by those of these runs (default: own)",
+    )
     add("--cascade_threshold", metavar="X", help="the cheap judge decides above this confidence")
-    add("--sweep", action="store_true", help="measure every jury and cascade, and mark the Pareto front")
+    add(
+        "--sweep",
+        action="store_true",
+        help="measure every jury and cascade, and mark the Pareto front",
+    )
     add("--reference", metavar="NAME", help="measure agreement with this run instead")
-    add("--labels", type=Path, metavar="FILE", help="labels of people (judgegym label): what is right is known")
+    add(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="labels of people (judgegym label): what is right is known",
+    )
     words = "scores agree if they differ by at most this; if unset, by verdict"
     add("--tolerance", type=share, metavar="X", help=words)
     add("--data", metavar="DATA", help="where the rows are, if they have moved since the runs")
-    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of halves and folds (default: %(default)s)")
+    add(
+        "--seed",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="seed of halves and folds (default: %(default)s)",
+    )
     words = "FILE.jsonl or .parquet: the rows, judged; FILE.yaml: the preset of the jury or cascade"
     add("--out", type=Path, metavar="FILE", help=words)
     add("--html", type=Path, metavar="FILE", help="write them as a page that needs no network")
-    add("--json", metavar="FILE", help="write all numbers as JSON; - is standard output, instead of the table")
+    add(
+        "--json",
+        metavar="FILE",
+        help="write all numbers as JSON; - is standard output, instead of the table",
+    )
     add = parser.add_argument_group("with --choose").add_argument
     words = f"how sure the cheap judge is (default: {_CHOICE['confidence']})"
     add("--confidence", choices=get_args(Confidence), help=words)
@@ -98,12 +137,16 @@ def _check_together(flags: argparse.Namespace) -> None:
         SettingsError: one has no effect beside the others.
     """
     for mode, names in _BESIDE.items():
-        unused = [name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)]
+        unused = [
+            name for name in names if getattr(flags, name) is not None and not getattr(flags, mode)
+        ]
         if unused:
             raise SettingsError(f"--{unused[0]}: it is read with --{mode} alone")
     refused = [name for name in _NOT_CHOOSING if flags.choose and getattr(flags, name)]
     if refused:
-        raise SettingsError(f"--{refused[0]}: not with --choose, which measures cascades of two runs alone")
+        raise SettingsError(
+            f"--{refused[0]}: not with --choose, which measures cascades of two runs alone"
+        )
     for name, default in _CHOICE.items():
         if getattr(flags, name) is None:
             setattr(flags, name, default)

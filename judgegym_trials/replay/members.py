@@ -1,7 +1,7 @@
 """Recorded runs as members of juries and cascades: names, settings of their judges, presets, and the replayed run.
 
-A member is judged with the settings that its run's `config.yaml` has, by the machinery of `judgegym score`, so that the
-samples are those of a live run of that jury or cascade.
+A member is judged with the settings that its run's `config.yaml` has, by the machinery of `judgegym
+score`, so that the samples are those of a live run of that jury or cascade.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class RecordedJudge:
     Attributes:
         name: as a member of a jury or a cascade.
         run: its directory.
-        is_judge: it can be replayed: a run of `judgegym score` whose judge sees each response by itself.
+        is_judge: it can be replayed: a run of `judgegym score` whose judge sees each response by
+            itself.
     """
 
     name: str
@@ -73,7 +74,10 @@ class RecordedJudge:
         settings = AnyJudgeSettings.with_choices([f"judge={kind}"]).model_construct()
         usual = settings.model_dump(mode="json", exclude=_NOT_OF_A_PART)
         names = [name for name in sorted(config.keys() & usual) if reads(kind, name)]
-        return {"judge": kind, **{name: config[name] for name in names if config[name] != usual[name]}}
+        return {
+            "judge": kind,
+            **{name: config[name] for name in names if config[name] != usual[name]},
+        }
 
 
 def _parts_setting(kind: str) -> str:
@@ -86,22 +90,34 @@ def _parts_setting(kind: str) -> str:
 def open_members(words: Sequence[str]) -> list[RecordedJudge]:
     """Open runs, each given as RUN or NAME=RUN.
 
-    A run without a name is called by its judge's model, or by its folder where several have one model.
+    A run without a name is called by its judge's model, or by its folder where several have one
+    model.
 
     Raises:
         RunDirectoryError: there is no such run, or it is not complete.
         SettingsError: two runs have the same name, or there is one run.
     """
-    given = [("", word) if Path(word).exists() or "=" not in word else word.split("=", 1) for word in words]
+    given = [
+        ("", word) if Path(word).exists() or "=" not in word else word.split("=", 1)
+        for word in words
+    ]
     runs = [(name, SavedRun.open(Path(word))) for name, word in given]
     models = [text_of(run.config.get("judge_model_name")) or run.judge for _, run in runs]
     members = []
     for (name, run), model in zip(runs, models, strict=True):
         if not run.is_complete:
             raise SettingsError(f"{run.path}: the run is not complete; finish it with --resume")
-        usual = model if model and models.count(model) == 1 else run.path.resolve().name.removesuffix(".run")
+        usual = (
+            model
+            if model and models.count(model) == 1
+            else run.path.resolve().name.removesuffix(".run")
+        )
         members.append(RecordedJudge(name or usual, run))
-    same = [name for name, count in Counter(slug(member.name) for member in members).items() if count > 1]
+    same = [
+        name
+        for name, count in Counter(slug(member.name) for member in members).items()
+        if count > 1
+    ]
     if same:
         raise SettingsError(f"two runs are called {same[0]}; name them: NAME=RUN")
     return members
@@ -117,7 +133,9 @@ def check_two(runs: Sequence[str], place: str = "") -> None:
         raise SettingsError(f"{place}expected two runs, the cheap one first, found {len(runs)}")
 
 
-def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[str, object]) -> dict[str, object]:
+def judge_settings(
+    members: Sequence[RecordedJudge], kind: str, rules: Mapping[str, object]
+) -> dict[str, object]:
     """The settings of a jury or a cascade of these members.
 
     Raises:
@@ -126,20 +144,29 @@ def judge_settings(members: Sequence[RecordedJudge], kind: str, rules: Mapping[s
     for member in members:
         own = text_of(member.run.config.get("judge"))
         if is_python_name(own):
-            raise SettingsError(f"{member.run.path}: a replay runs no file that a run names, and its judge is {own}")
+            raise SettingsError(
+                f"{member.run.path}: a replay runs no file that a run names, and its judge is {own}"
+            )
         if not member.is_judge:
             raise SettingsError(
-                f"{member.run.path}: a run of judgegym score, whose judge sees each response by itself, can be a "
-                f"member; this one is of {member.run.environment or 'an unknown command'}, and takes part in tables"
+                f"{member.run.path}: a run of judgegym score, whose judge sees each response by "
+                "itself, can be a "
+                f"member; this one is of {member.run.environment or 'an unknown command'}, and "
+                "takes part in tables"
             )
     seeds = [member.run.config.get("seed", 0) for member in members]
     parts = {member.name: member.fields() for member in members}
     if len({*map(str, seeds)}) > 1:
-        parts = {name: {**part, "seed": seed} for (name, part), seed in zip(parts.items(), seeds, strict=True)}
+        parts = {
+            name: {**part, "seed": seed}
+            for (name, part), seed in zip(parts.items(), seeds, strict=True)
+        }
     return {"judge": kind, "seed": seeds[0], **rules, _parts_setting(kind): parts}
 
 
-def replay_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None) -> ScoreSettings:
+def replay_settings(
+    members: Sequence[RecordedJudge], judge: Mapping[str, object], data: str | None
+) -> ScoreSettings:
     """The settings of `judgegym score` for a jury or a cascade of these members, on their data.
 
     Args:
@@ -151,21 +178,31 @@ def replay_settings(members: Sequence[RecordedJudge], judge: Mapping[str, object
         SettingsError: the runs judged different data, or a setting is wrong.
     """
     configs = [member.run.config for member in members]
-    first, *others = [{name: config[name] for name in sorted(_DATA & config.keys())} for config in configs]
+    first, *others = [
+        {name: config[name] for name in sorted(_DATA & config.keys())} for config in configs
+    ]
     for member, other in zip(members[1:], others, strict=True):
         differing = [name for name in first if first[name] != other.get(name)]
         if differing:
             raise SettingsError(
-                f"{member.run.path}: its {differing[0]} is {other.get(differing[0])!r}, and that of "
+                f"{member.run.path}: its {differing[0]} is {other.get(differing[0])!r}, and that "
+                "of "
                 f"{members[0].run.path} is {first[differing[0]]!r}; expected runs on the same data"
             )
     if configs[0].get("responses_per_prompt") is not None:
         raise SettingsError(
-            f"{members[0].run.path}: its responses were sampled; judge them with score --rescore, and replay those runs"
+            f"{members[0].run.path}: its responses were sampled; judge them with score --rescore, "
+            "and replay those runs"
         )
     if len({bool(config.get("offline")) for config in configs}) > 1:
-        raise SettingsError("some of these runs are of stand-ins (--offline), and others of real judges")
-    own = {"offline": bool(configs[0].get("offline")), "write_report": False, "data": data or configs[0].get("data")}
+        raise SettingsError(
+            "some of these runs are of stand-ins (--offline), and others of real judges"
+        )
+    own = {
+        "offline": bool(configs[0].get("offline")),
+        "write_report": False,
+        "data": data or configs[0].get("data"),
+    }
     return settings_from_keywords(ScoreSettings, {**first, **own, **judge})
 
 
@@ -177,7 +214,9 @@ def open_scoring(members: Sequence[RecordedJudge], settings: ScoreSettings, out:
     """
     recorded = {member.name: RecordedAnswers(member.run.path) for member in members}
     stand_in, identity = (STAND_IN_JUDGE, STAND_IN_IDENTITY) if settings.offline else ("", "")
-    client = ReplayClient(recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity))
+    client = ReplayClient(
+        recorded, ChatSettings((Endpoint(NO_ENDPOINT, stand_in),), identity=identity)
+    )
     opened = settings.model_copy(deep=True)
     for name in _PARTS_SETTINGS:
         _remove_keys(getattr(opened, name, {}))
@@ -191,7 +230,9 @@ def _remove_keys(parts: Mapping[str, Any]) -> None:
             _remove_keys(fields.get(name, {}))
 
 
-async def replay_run(members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path) -> EvaluationResult:
+async def replay_run(
+    members: Sequence[RecordedJudge], settings: ScoreSettings, out: Path
+) -> EvaluationResult:
     """Judge the data as the settings say, from the members' runs, into a file with its run beside it.
 
     Raises:
@@ -218,7 +259,9 @@ def check_preset(members: Sequence[RecordedJudge], kind: str, out: Path) -> None
     """
     judge_settings(members, kind, {})
     if out.exists():
-        raise SettingsError(f"--out: {out} exists, and is not overwritten; name another file, or remove this one")
+        raise SettingsError(
+            f"--out: {out} exists, and is not overwritten; name another file, or remove this one"
+        )
 
 
 def check_out_of(members: Sequence[RecordedJudge], kind: str, out: Path, data: str | None) -> None:
@@ -258,7 +301,9 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
         SettingsError: the file holds no settings, or others than `judgegym score` has.
     """
     if not word.startswith("@"):
-        return {"jury_rule" if kind == built_in_kind(JurySettings) else "cascade_confidence": word}, []
+        return {
+            "jury_rule" if kind == built_in_kind(JurySettings) else "cascade_confidence": word
+        }, []
     try:
         read: Any = load_yaml(str(text_or_file(word)).encode())
     except (OSError, ValueError) as error:
@@ -274,4 +319,6 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
         unknown = [name for name in map(str, found) if name.partition(".")[0] not in known]
         refuse_unknown(unknown, of_kind, prefix=f"--{kind} {word}: ")
     names = found.get(_parts_setting(kind)) or {}
-    return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(names)
+    return {name: value for name, value in found.items() if name.startswith(f"{kind}_")}, list(
+        names
+    )

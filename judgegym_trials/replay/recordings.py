@@ -1,11 +1,12 @@
 """A client that gives a judge the answers that recorded runs were given, and sends nothing.
 
-An answer is found by its row and by what its call asks: the component within its judge, vote, model, messages and
-parameters, in the order among calls that ask the same. It has the usage, attempts and cost that were recorded, so the
-ledger, counts and cost of a replayed run are those of a live one.
+An answer is found by its row and by what its call asks: the component within its judge, vote,
+model, messages and parameters, in the order among calls that ask the same. It has the usage,
+attempts and cost that were recorded, so the ledger, counts and cost of a replayed run are those of
+a live one.
 
-Guarantees: a recorded failure fails again with its text; a call that is not recorded is one error that names the row
-and the call. Of a run that was resumed, the answers of its last part count.
+Guarantees: a recorded failure fails again with its text; a call that is not recorded is one error
+that names the row and the call. Of a run that was resumed, the answers of its last part count.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from judgegym.llm.wire import JSON, Message
 
 ROW: ContextVar[str] = ContextVar("row", default="")
 """The row whose calls are made, where no run records them."""
-_FAILURE = re.compile(r"(.*?): (\w+)(?: HTTP (\d+))? after (\d+) requests?; last answer: (.*)", re.DOTALL)
+_FAILURE = re.compile(
+    r"(.*?): (\w+)(?: HTTP (\d+))? after (\d+) requests?; last answer: (.*)", re.DOTALL
+)
 """The text of an `EndpointError`."""
 _Outcome: TypeAlias = "Place | EndpointError"
 """An answer in the file of answers, or a failure."""
@@ -56,15 +59,19 @@ class RecordedAnswers:
         self.run = run
         self.takes_formats = False
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the answers are read
-        # By row, and by key; a failure in a ledger of an older version by its component, which is all that it names.
-        self._outcomes: dict[str, dict[str, list[_Outcome]]] = defaultdict(lambda: defaultdict(list))
+        # By row, and by key; a failure in a ledger of an older version by its component, which is
+        # all that it names.
+        self._outcomes: dict[str, dict[str, list[_Outcome]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         self._last: dict[tuple[str, str], _Outcome] = {}
         self._keys: dict[str, CallKeys] = defaultdict(CallKeys)
         self._failed_rows = set[str]()
         lines = sum(1 for _ in read_ledger(run, lambda line: self._note(line.fields())))
         if not lines:
             raise DataError(
-                f"{run}: it has no ledger of calls to replay; expected a run whose judge asks an endpoint (a rule asks "
+                f"{run}: it has no ledger of calls to replay; expected a run whose judge asks an "
+                "endpoint (a rule asks "
                 "none, so that judgegym score judges it again at no cost), with --keep_calls"
             )
 
@@ -73,18 +80,29 @@ class RecordedAnswers:
             call = line["call"]
             place = self._file.seek(0, 2)
             self._file.write(wire.dumps({"answer": call["answer"]}) + b"\n")
-            self._outcomes[call["row"]][call["key"]] = [(place, call["has_verdict"])]  # in place of an earlier failure
+            self._outcomes[call["row"]][call["key"]] = [
+                (place, call["has_verdict"])
+            ]  # in place of an earlier failure
             self.takes_formats |= RESPONSE_FORMAT in call["parameters"]
         elif "failed" in line and (found := _FAILURE.fullmatch(line["error"])) is not None:
             endpoint, kind, status, attempts, answer = found.groups()
-            error = EndpointError(FailureKind(kind), endpoint=endpoint, answer=answer, attempts=int(attempts))
-            error.status, error.usage = None if status is None else int(status), Usage(**line["usage"])
+            error = EndpointError(
+                FailureKind(kind), endpoint=endpoint, answer=answer, attempts=int(attempts)
+            )
+            error.status, error.usage = (
+                None if status is None else int(status),
+                Usage(**line["usage"]),
+            )
             self._outcomes[line["row"]][line.get("key", line["component"])].append(error)
         elif "row_failed" in line:
             self._failed_rows.add(line["row_failed"])
         elif "resumed" in line:
-            for outcomes in (each for row in self._failed_rows for each in self._outcomes[row].values()):
-                outcomes[:] = [each for each in outcomes if not isinstance(each, EndpointError) and each[1]]
+            for outcomes in (
+                each for row in self._failed_rows for each in self._outcomes[row].values()
+            ):
+                outcomes[:] = [
+                    each for each in outcomes if not isinstance(each, EndpointError) and each[1]
+                ]
             self._failed_rows.clear()
 
     def _recorded(self, row: str, key: str, asked: CallKey) -> list[_Outcome]:
@@ -99,8 +117,8 @@ class RecordedAnswers:
     def take(self, row: str, asked: CallKey) -> ChatResponse | EndpointError | None:
         """Return the answer or the failure of a call that is made now; `None` if none is recorded.
 
-        A call that was made once and is made again gets the same answer at no cost (equal responses of a row shared
-        it), or fails again.
+        A call that was made once and is made again gets the same answer at no cost (equal responses
+        of a row shared it), or fails again.
         """
         key = self._keys[row].begun(asked)
         recorded, request = self._recorded(row, key, asked), (row, key.rpartition(".")[0])
@@ -137,7 +155,9 @@ class ReplayClient(ChatClient):
         self.siblings.append(other)
         return other
 
-    def holds(self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any) -> bool:
+    def holds(
+        self, messages: Sequence[Message], *, vote: int = 0, name: str = "", **how: Any
+    ) -> bool:
         """Whether the call is recorded: what was asked in words, after a refused format, is asked in words again."""
         parameters = self._parameters("default", "default", how.get("extra"), how.get("seed"))
         recorded, own = self._recorded(call_key(name, vote, self._model, messages, parameters))
@@ -161,7 +181,8 @@ class ReplayClient(ChatClient):
         found = recorded.take(row, own)
         if found is None:
             raise DataError(
-                f"{recorded.run}: the call {own.component} of {row} to {own.model} is not recorded; expected the data "
+                f"{recorded.run}: the call {own.component} of {row} to {own.model} is not "
+                "recorded; expected the data "
                 "and the settings with which the run was made"
             )
         for _ in range(found.attempts):
@@ -182,4 +203,6 @@ class ReplayClient(ChatClient):
         Raises:
             DataError: always.
         """
-        raise DataError("a call for several completions is not replayed; expected a judge that asks for one")
+        raise DataError(
+            "a call for several completions is not replayed; expected a judge that asks for one"
+        )

@@ -23,7 +23,14 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.document import document, render, write_outputs
 from judgegym.statistics import percent
 from judgegym_trials.replay import candidates as measuring
-from judgegym_trials.replay.candidates import CASCADE, JURY, SINGLE, Bench, ReplayedJudge, mark_front
+from judgegym_trials.replay.candidates import (
+    CASCADE,
+    JURY,
+    SINGLE,
+    Bench,
+    ReplayedJudge,
+    mark_front,
+)
 from judgegym_trials.replay.members import (
     check_out_of,
     check_two,
@@ -45,7 +52,8 @@ _GIVEN = ("jury_weights", "jury_quorum", "jury_scale", "cascade_threshold")
 _STATIC = Path(__file__).parent / "static"
 _WIDTH, _HEIGHT = 640, 360
 _HARM = (
-    "A majority harms where members are unequal, and Dawid-Skene where they err together: both are worth what they are "
+    "A majority harms where members are unequal, and Dawid-Skene where they err together: both are "
+    "worth what they are "
     "measured to be, and no more."
 )
 _SELECTION = "The best of many candidates is optimistic: confirm what you choose on other rows."
@@ -80,17 +88,32 @@ class ReplayReport:
     def show(self) -> None:
         """Print single judges, the front, and what was asked for by name; the page has all."""
         few = len(self.candidates) <= 20
-        show_table(self.table([one for one in self.candidates if few or one.is_on_front or one.kind == SINGLE]))
+        show_table(
+            self.table(
+                [one for one in self.candidates if few or one.is_on_front or one.kind == SINGLE]
+            )
+        )
         for line in self.said:
             say(line)
 
     def html(self) -> Iterator[bytes]:
         """Write the page, part by part: no script, no network, every text escaped."""
-        costs, values = [each.cost for each in self.candidates], [each.value for each in self.candidates]
-        ends = {"least_cost": min(costs), "most_cost": max(costs), "least": min(values), "most": max(values)}
+        costs, values = (
+            [each.cost for each in self.candidates],
+            [each.value for each in self.candidates],
+        )
+        ends = {
+            "least_cost": min(costs),
+            "most_cost": max(costs),
+            "least": min(values),
+            "most": max(values),
+        }
         across = np.interp(costs, (min(costs), max(costs)), (48, _WIDTH - 14)).round(1).tolist()
         up = np.interp(values, (min(values), max(values)), (_HEIGHT - 40, 20)).round(1).tolist()
-        points, table = [*zip(across, up, self.candidates, strict=True)], self.table(self.candidates)
+        points, table = (
+            [*zip(across, up, self.candidates, strict=True)],
+            self.table(self.candidates),
+        )
         sizes = {"width": _WIDTH, "height": _HEIGHT, **ends}
         body = render(_STATIC / "replay.html", report=self, table=table, points=points, **sizes)
         yield from document(title=table.title, body=body, styles=[_STATIC / "replay.css"])
@@ -99,7 +122,14 @@ class ReplayReport:
 def _cells(each: ReplayedJudge) -> tuple[str, ...]:
     escalated = "" if each.escalated is None else percent(each.escalated)
     interval = f"{each.interval.low:.3f} to {each.interval.high:.3f}"
-    return each.name, f"{each.value:.3f}", interval, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
+    return (
+        each.name,
+        f"{each.value:.3f}",
+        interval,
+        f"{each.cost:.3g}",
+        escalated,
+        "yes" if each.is_on_front else "",
+    )
 
 
 def _jury_words(each: ReplayedJudge, value: str) -> str:
@@ -108,7 +138,10 @@ def _jury_words(each: ReplayedJudge, value: str) -> str:
     by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90 % certainty"
     if at_least > 0.0:
         return f"{each.name} beats its best member, {each.best}: {by}."
-    return f"{each.name} is not known to beat its best member, {each.best}: {by}. {each.best} alone costs less."
+    return (
+        f"{each.name} is not known to beat its best member, {each.best}: {by}. {each.best} alone "
+        "costs less."
+    )
 
 
 def run(flags: argparse.Namespace) -> int:
@@ -119,9 +152,13 @@ def run(flags: argparse.Namespace) -> int:
     """
     kind, word = (JURY, flags.jury) if flags.jury else (CASCADE, flags.cascade)
     if not word and not flags.sweep:
-        raise SettingsError("expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep")
+        raise SettingsError(
+            "expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep"
+        )
     if not word and flags.out is not None:
-        raise SettingsError("--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE")
+        raise SettingsError(
+            "--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE"
+        )
     if flags.cascade:
         check_two(flags.runs, "--cascade: ")
     members = open_members(flags.runs)
@@ -129,19 +166,29 @@ def run(flags: argparse.Namespace) -> int:
     rules |= {name: getattr(flags, name) for name in _GIVEN if getattr(flags, name) is not None}
     if names:
         if len(names) != len(members):
-            raise SettingsError(f"{word}: it has {len(names)} judges ({', '.join(names)}), found {len(members)} runs")
+            raise SettingsError(
+                f"{word}: it has {len(names)} judges ({', '.join(names)}), found {len(members)} "
+                "runs"
+            )
         members = [replace(member, name=name) for member, name in zip(members, names, strict=True)]
     if flags.out is not None:
         check_out_of(members, kind, flags.out, flags.data)
     table = open_table(members, flags, replays=bool(flags.sweep or flags.cascade))
     if flags.reference is not None and flags.reference not in table.names:
-        raise SettingsError(f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}")
+        raise SettingsError(
+            f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}"
+        )
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.of(table, flags.reference)
-    candidates, said = [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names], list[str]()
+    candidates, said = (
+        [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names],
+        list[str](),
+    )
     if flags.cascade:
-        candidates.append(bench.cascade(settings_from_keywords(CascadeSettings, rules), *table.names))
+        candidates.append(
+            bench.cascade(settings_from_keywords(CascadeSettings, rules), *table.names)
+        )
     elif flags.jury:
         candidates.append(_jury(flags, rules, bench))
         is_known = table.labels is not None or flags.reference is not None
@@ -151,7 +198,9 @@ def run(flags: argparse.Namespace) -> int:
         said.append(_SELECTION)
     if any(each.kind == JURY for each in candidates):
         said.append(_HARM)
-    report = ReplayReport(bench.value, table.cost_unit, len(table.uids), table.left_out, mark_front(candidates), said)
+    report = ReplayReport(
+        bench.value, table.cost_unit, len(table.uids), table.left_out, mark_front(candidates), said
+    )
     write_outputs(flags, asdict(report), report.html, report.show)
     if flags.out is None:
         return 0
@@ -170,7 +219,10 @@ def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> Re
     if flags.jury_weights in (AUTO, UNLABELLED):
         learned = _set_weights(flags, rules, table)
     if flags.jury_scale not in (None, "own"):
-        samples = ((name, np.nanquantile(scores, np.linspace(0.0, 1.0, 101))) for name, scores in table.scores.items())
+        samples = (
+            (name, np.nanquantile(scores, np.linspace(0.0, 1.0, 101)))
+            for name, scores in table.scores.items()
+        )
         rules["jury_sample"] = {name: sample.round(6).tolist() for name, sample in samples}
     settings = settings_from_keywords(JurySettings, rules)
     try:
@@ -181,22 +233,32 @@ def _jury(flags: argparse.Namespace, rules: dict[str, JSON], bench: Bench) -> Re
     if learned is None:
         return found
     of_others = measuring.learned_scores(table, table.names, flags.seed)
-    if not isinstance(of_others, str):  # the labels of a row say nothing of weights that were learned from them
+    if not isinstance(
+        of_others, str
+    ):  # the labels of a row say nothing of weights that were learned from them
         found = bench.measure(JURY, found.name, table.names, of_others)
     return replace(found, best=table.names[learned.best], gain=(learned.gain, learned.at_least))
 
 
-def _set_weights(flags: argparse.Namespace, rules: dict[str, JSON], table: JudgedTable) -> JuryWeights | None:
+def _set_weights(
+    flags: argparse.Namespace, rules: dict[str, JSON], table: JudgedTable
+) -> JuryWeights | None:
     """Put learned weights of the jury into its settings; return those that were learned from labels."""
     if rules.get("jury_rule", "mean") != "mean":
-        raise SettingsError(f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean")
+        raise SettingsError(
+            f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean"
+        )
     if flags.jury_weights == UNLABELLED:
         rules["jury_weights"] = {**measuring.weights_without_labels(table, table.names)}
         return None
     if table.labels is None:
-        raise SettingsError(f"--jury_weights {AUTO}: expected --labels, from which they are learned")
+        raise SettingsError(
+            f"--jury_weights {AUTO}: expected --labels, from which they are learned"
+        )
     learned = measuring.weights_by_labels(table, table.names, flags.seed)
     if isinstance(learned, str):
         raise SettingsError(f"--jury_weights {AUTO}: {learned}")
-    rules["jury_weights"] = {name: round(each, 6) for name, each in zip(table.names, learned.weights, strict=True)}
+    rules["jury_weights"] = {
+        name: round(each, 6) for name, each in zip(table.names, learned.weights, strict=True)
+    }
     return learned

@@ -1,12 +1,12 @@
 """What several recorded judges say of the same rows, in one table: scores, costs, confidences, labels.
 
-Rows are those that all runs have judged, of the same texts; a row of a run of `score` is a response. A verdict is the
-side of ½ on which a score is, and ½ itself; with a tolerance, for graded scores, two scores agree if they differ by at
-most that much.
+Rows are those that all runs have judged, of the same texts; a row of a run of `score` is a
+response. A verdict is the side of ½ on which a score is, and ½ itself; with a tolerance, for graded
+scores, two scores agree if they differ by at most that much.
 
-Confidences are recomputed from the recorded answers by the judges themselves, so that a cascade in use decides as the
-table says. Those of a run of `evaluate`, and of a judge that compares responses, come from its scores and orders, and
-its ties are broken by numbers of their own.
+Confidences are recomputed from the recorded answers by the judges themselves, so that a cascade in
+use decides as the table says. Those of a run of `evaluate`, and of a judge that compares responses,
+come from its scores and orders, and its ties are broken by numbers of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.statistics.agreement import sides
-from judgegym_trials.replay.members import RecordedJudge, judge_settings, open_scoring, replay_settings
+from judgegym_trials.replay.members import (
+    RecordedJudge,
+    judge_settings,
+    open_scoring,
+    replay_settings,
+)
 from judgegym_trials.replay.recordings import ROW
 
 NEVER = -1.0
@@ -63,7 +68,8 @@ class JudgedTable:
         scores: from 0 to 1.
         costs: US dollars; calls if a cost is not known.
         cost_unit: `US dollars` or `calls`.
-        confidences: by member and rule, of each row's unit: the lowest of its rows, `NEVER` without a score.
+        confidences: by member and rule, of each row's unit: the lowest of its rows, `NEVER` without
+            a score.
         units: the number of each row's unit.
         numbers: of each row, decides ties at a threshold.
         labels: of each row, from 0 to 1; `None` without labels.
@@ -83,7 +89,9 @@ class JudgedTable:
     tolerance: float | None
     left_out: int
 
-    def agreement(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    def agreement(
+        self, one: NDArray[np.float64], other: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Return by row how far two scores agree: 1, ½ if one of them is no verdict, 0; with a tolerance 1 or 0."""
         if self.tolerance is not None:
             return (np.abs(one - other) <= self.tolerance + 1e-9).astype(float)
@@ -102,39 +110,56 @@ class JudgedTable:
 
 
 def open_table(
-    members: Sequence[RecordedJudge], flags: argparse.Namespace, *, strong: str | None = None, replays: bool = True
+    members: Sequence[RecordedJudge],
+    flags: argparse.Namespace,
+    *,
+    strong: str | None = None,
+    replays: bool = True,
 ) -> JudgedTable:
     """Read the runs, and replay their judges for their confidences.
 
     Args:
         members: the runs.
-        flags: `labels`: the file of labels; rows without one are left out. `tolerance`: by how much graded scores may
-            differ; `None` compares verdicts. `data`: where the rows are, if not where they were.
+        flags: `labels`: the file of labels; rows without one are left out. `tolerance`: by how much
+            graded scores may differ; `None` compares verdicts. `data`: where the rows are, if not
+            where they were.
         strong: the member that must have a score of each row.
         replays: replay the judges; without, they are as sure as their scores are.
 
     Raises:
-        DataError: no row is in all runs, or has a label; a label is of another response; a score is not from 0 to 1; a
-            call is not recorded.
+        DataError: no row is in all runs, or has a label; a label is of another response; a score is
+            not from 0 to 1; a call is not recorded.
         RunDirectoryError: a file of a run is damaged.
     """
-    runs = {member.name: {sample.uid: sample for sample in member.run.samples()} for member in members}
+    runs = {
+        member.name: {sample.uid: sample for sample in member.run.samples()} for member in members
+    }
     labels = None if flags.labels is None else read_labels(flags.labels)
     gold = None if labels is None else labels.means()
     for uid, label in (gold or {}).items():
         if not 0 <= label <= 1:
-            raise DataError(f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1")
+            raise DataError(
+                f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1"
+            )
     everything = list(dict.fromkeys(uid for run in runs.values() for uid in run))
     uids = [uid for uid in everything if _are_of_one_row([run.get(uid) for run in runs.values()])]
-    scores = {each.name: {uid: _score(runs[each.name][uid], each) for uid in uids} for each in members}
+    scores = {
+        each.name: {uid: _score(runs[each.name][uid], each) for uid in uids} for each in members
+    }
     uids = [uid for uid in uids if strong is None or not math.isnan(scores[strong][uid])]
     if not uids:
         paths = ", ".join(str(member.run.path) for member in members)
         raise DataError(f"no row with the same texts is in all runs: {paths}")
-    shown = {uid: row_digest(runs[members[0].name][uid]) for uid in uids if gold is not None and uid in gold}
+    shown = {
+        uid: row_digest(runs[members[0].name][uid])
+        for uid in uids
+        if gold is not None and uid in gold
+    }
     for given in [] if labels is None else labels.given.values():
         if given.row and given.row != shown.get(given.uid, given.row):
-            raise DataError(f"{flags.labels}: row {given.uid!r} has another response in {members[0].run.path}")
+            raise DataError(
+                f"{flags.labels}: row {given.uid!r} has another response in {members[0].run.path}"
+            )
     uids = [uid for uid in uids if gold is None or uid in gold]
     if not uids:
         raise DataError(f"{flags.labels}: no row of the runs has a label")
@@ -142,17 +167,27 @@ def open_table(
     costs = {name: np.array([*map(sum, of_judge)]) for name, of_judge in calls.items()}
     is_known = not any(np.isnan(of_judge).any() for of_judge in costs.values())
     if not is_known:
-        costs = {name: np.array([*map(len, of_judge)], dtype=float) for name, of_judge in calls.items()}
-    said = {each.name: _confidences(each, runs[each.name], flags.data, replays=replays) for each in members}
+        costs = {
+            name: np.array([*map(len, of_judge)], dtype=float) for name, of_judge in calls.items()
+        }
+    said = {
+        each.name: _confidences(each, runs[each.name], flags.data, replays=replays)
+        for each in members
+    }
     first = next((said[each.name] for each in members if each.is_judge), said[members[0].name])
     _, units = np.unique([first[uid].unit for uid in uids], return_inverse=True)
     return JudgedTable(
         names=tuple(runs),
         uids=tuple(uids),
-        scores={name: np.array([of_judge[uid] for uid in uids]) for name, of_judge in scores.items()},
+        scores={
+            name: np.array([of_judge[uid] for uid in uids]) for name, of_judge in scores.items()
+        },
         costs=costs,
         cost_unit="US dollars" if is_known else "calls",
-        confidences={name: _by_rule([of_run[uid].by_rule for uid in uids], units) for name, of_run in said.items()},
+        confidences={
+            name: _by_rule([of_run[uid].by_rule for uid in uids], units)
+            for name, of_run in said.items()
+        },
         units=units,
         numbers=np.array([first[uid].number for uid in uids]),
         labels=None if gold is None else np.array([gold[uid] for uid in uids]),
@@ -164,7 +199,11 @@ def open_table(
 def _are_of_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
     """Whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
     empty = Status.INVALID_COMPLETION.value
-    asked = [each for each in samples if each is not None and each.judgment is not None and each.status != empty]
+    asked = [
+        each
+        for each in samples
+        if each is not None and each.judgment is not None and each.status != empty
+    ]
     return len(asked) == len(samples) and len({*map(row_digest, asked)}) == 1
 
 
@@ -173,7 +212,10 @@ def _score(sample: Sample[JSON], member: RecordedJudge) -> float:
         return math.nan
     score = sample.headline.value
     if not 0 <= score <= 1:
-        raise DataError(f"{member.run.path}: the score of {sample.uid} is {score:g}; expected scores from 0 to 1")
+        raise DataError(
+            f"{member.run.path}: the score of {sample.uid} is {score:g}; expected scores from 0 to "
+            "1"
+        )
     return score
 
 
@@ -183,7 +225,9 @@ def _costs(sample: Sample[JSON]) -> list[float]:
     return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
 
 
-def _by_rule(said: Sequence[Mapping[str, float]], units: NDArray[np.int64]) -> Mapping[str, NDArray[np.float64]]:
+def _by_rule(
+    said: Sequence[Mapping[str, float]], units: NDArray[np.int64]
+) -> Mapping[str, NDArray[np.float64]]:
     """The confidences of each row's unit by rule; a scored row without one has 0, as in use."""
     found = {}
     for rule in dict.fromkeys(rule for each in said for rule in each):
@@ -212,7 +256,8 @@ def _confidences(
 async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, RowConfidence]:
     """What the judge of a run says of its confidences, from its recorded answers.
 
-    The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those in use.
+    The judge is opened as the cheap one of a cascade, whose settings and row numbers are then those
+    in use.
     """
     pair = [member, replace(member, name=f"{member.name}_again")]
     settings = replay_settings(pair, judge_settings(pair, built_in_kind(CascadeSettings), {}), data)
@@ -228,5 +273,7 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
         said = [{} if judgment.score is None else judgment.confidences for judgment in judgments]
         at = row_number(settings.seed, task.judge_task, "cascade")
         for uid, place in zip(task.uids, places, strict=True):
-            found[uid] = RowConfidence(said[place[0]] if isinstance(place, tuple) else {}, task.uid, at)
+            found[uid] = RowConfidence(
+                said[place[0]] if isinstance(place, tuple) else {}, task.uid, at
+            )
     return found

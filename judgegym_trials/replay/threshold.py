@@ -1,10 +1,10 @@
 """The threshold of a cascade: a cheap judge decides where it is sure enough, a strong judge decides the rest.
 
-Guarantee: the share of all rows on which the cascade harms (the cheap judge decides, and is wrong where the strong one
-is right; without labels: differs from it) is at most the promised one, with the stated certainty, for rows of the same
-population. Thresholds are tried from "escalate all" downwards, each with an exact bound, until one fails: a fixed
-sequence needs no correction for the number of thresholds, and the best of all thresholds, chosen afterwards, would
-break the promise.
+Guarantee: the share of all rows on which the cascade harms (the cheap judge decides, and is wrong
+where the strong one is right; without labels: differs from it) is at most the promised one, with
+the stated certainty, for rows of the same population. Thresholds are tried from "escalate all"
+downwards, each with an exact bound, until one fails: a fixed sequence needs no correction for the
+number of thresholds, and the best of all thresholds, chosen afterwards, would break the promise.
 
 Source: fixed-sequence testing: Angelopoulos et al., Learn then Test (2021).
 """
@@ -27,7 +27,8 @@ class CascadeThreshold:
 
     Attributes:
         confidence: rows with a higher confidence are the cheap judge's.
-        share_at: of the rows with exactly this confidence, the share that is (chosen by seed and row).
+        share_at: of the rows with exactly this confidence, the share that is (chosen by seed and
+            row).
         kept: the share of the sample's rows that the cheap judge decides.
         harmed: rows of the sample on which that harms.
         harmed_at_most: the upper bound of the share of harmed rows.
@@ -48,14 +49,20 @@ def rows_for(harm: float, *, level: float) -> int:
 
 
 def choose_threshold(
-    confidences: Sequence[float], harms: Sequence[bool], orders: Sequence[float], *, harm: float, level: float = 0.95
+    confidences: Sequence[float],
+    harms: Sequence[bool],
+    orders: Sequence[float],
+    *,
+    harm: float,
+    level: float = 0.95,
 ) -> CascadeThreshold | str:
     """Choose the lowest threshold whose promise is certain.
 
     Args:
         confidences: of the cheap judge in each row of the sample, higher if it is surer.
         harms: whether it harms if the cheap judge decides the row.
-        orders: a number from 0 to 1 for each row, by seed and row: among equal confidences lower ones are kept first.
+        orders: a number from 0 to 1 for each row, by seed and row: among equal confidences lower
+            ones are kept first.
         harm: the most harmed rows, as a share of all rows.
         level: certainty of the promise.
 
@@ -83,5 +90,8 @@ def choose_threshold(
         found = CascadeThreshold(last, share, kept / len(rows), harmed, bound, len(rows))
     if found is None:
         least = percent(1 / _STEPS, 0)
-        return f"not even the surest {least} of the rows keeps the promise of {percent(harm)}: escalate all"
+        return (
+            f"not even the surest {least} of the rows keeps the promise of {percent(harm)}: "
+            "escalate all"
+        )
     return found

@@ -1,16 +1,18 @@
 """Weights of a jury: several judges of the same rows, whose votes are added up.
 
-A vote is from −1 (surely the one) to 1 (surely the other); 0 is a tie, or no verdict. Gold labels are −1 or 1. A jury's
-verdict is the sign of the weighted sum of the votes. Points are 1 for the right sign, ½ for a tie.
+A vote is from −1 (surely the one) to 1 (surely the other); 0 is a tie, or no verdict. Gold labels
+are −1 or 1. A jury's verdict is the sign of the weighted sum of the votes. Points are 1 for the
+right sign, ½ for a tie.
 
-Guarantees: no weight is negative (negative weights look best on the rows that they were learned from, and break on
-others). Learned weights are a jury only where labels say that it beats its best member: `learned_weights` falls back to
-that member, whose ties the others decide.
+Guarantees: no weight is negative (negative weights look best on the rows that they were learned
+from, and break on others). Learned weights are a jury only where labels say that it beats its best
+member: `learned_weights` falls back to that member, whose ties the others decide.
 
 What is promised holds for the population that the labels came from.
 
-Sources: Dawid and Skene, Maximum likelihood estimation of observer error-rates using the EM algorithm (1979); weights
-by log-odds: Nitzan and Paroush, Optimal decision rules in uncertain dichotomous choice situations (1982).
+Sources: Dawid and Skene, Maximum likelihood estimation of observer error-rates using the EM
+algorithm (1979); weights by log-odds: Nitzan and Paroush, Optimal decision rules in uncertain
+dichotomous choice situations (1982).
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ class JuryWeights:
     """Weights by member.
 
     Attributes:
-        weights: 0 or more; those of a logistic regression if `at_least` is above 0; else one is larger than the sum of
-            all others: that of the best member by the labels, whose ties the others decide.
+        weights: 0 or more; those of a logistic regression if `at_least` is above 0; else one is
+            larger than the sum of all others: that of the best member by the labels, whose ties the
+            others decide.
         best: the number of that member.
         gain: points per row that the logistic jury gains over it on held-out labels.
         at_least: the one-sided 90 % lower bound of that gain.
@@ -67,8 +70,9 @@ def gain_over(points: Floats, others: Floats) -> tuple[float, float]:
 def learned_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeights | str:
     """Learn weights from labels: the best single member unless a jury is better with certainty.
 
-    The members' ties are decided by clipped log-odds of the others. A logistic regression with weights of 0 or more is
-    taken only if the lower bound of its gain, paired by row over five folds, is above 0.
+    The members' ties are decided by clipped log-odds of the others. A logistic regression with
+    weights of 0 or more is taken only if the lower bound of its gain, paired by row over five
+    folds, is above 0.
 
     Args:
         votes: a row for each labelled row, a column for each member.
@@ -82,13 +86,20 @@ def learned_weights(votes: Floats, gold: Floats, *, seed: int = 0) -> JuryWeight
 
     rows = len(gold)
     if rows < FEWEST_LABELS:
-        return f"{rows} labels are too few to learn a jury's weights; {FEWEST_LABELS} or more are needed"
+        return (
+            f"{rows} labels are too few to learn a jury's weights; {FEWEST_LABELS} or more are "
+            "needed"
+        )
     folds = np.random.default_rng(seed).permutation(rows) % _FOLDS
     of_jury, of_single = np.empty(rows), np.empty(rows)
     for fold in range(_FOLDS):
         held_out, kept = folds == fold, folds != fold
-        of_jury[held_out] = points(votes[held_out] @ _logistic(votes[kept], gold[kept]), gold[held_out])
-        of_single[held_out] = points(votes[held_out] @ _single(votes[kept], gold[kept]), gold[held_out])
+        of_jury[held_out] = points(
+            votes[held_out] @ _logistic(votes[kept], gold[kept]), gold[held_out]
+        )
+        of_single[held_out] = points(
+            votes[held_out] @ _single(votes[kept], gold[kept]), gold[held_out]
+        )
     gain, at_least = gain_over(of_jury, of_single)
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
     weights = _logistic(votes, gold) if at_least > 0.0 else _single(votes, gold)
@@ -133,7 +144,9 @@ def _logistic(votes: Floats, gold: Floats) -> Floats:
     return found
 
 
-def dawid_skene(verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9) -> Floats:
+def dawid_skene(
+    verdicts: Ratings, classes: int, *, rounds: int = 1000, tolerance: float = 1e-9
+) -> Floats:
     """Return the probability of each class for each row, by what the members agree on, without labels.
 
     It learns who errs from who agrees with whom: members that err together look right.

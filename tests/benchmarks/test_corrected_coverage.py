@@ -45,7 +45,10 @@ def test_the_judges_err_as_on_llmbar() -> None:
     }
     for judge, counts in LLMBAR.items():
         right = Counter(
-            sum(0.5 if winner is None else float(winner == label) for winner in verdicts[NAMES[judge]][uid])
+            sum(
+                0.5 if winner is None else float(winner == label)
+                for winner in verdicts[NAMES[judge]][uid]
+            )
             for uid, label in labels.items()
         )
         assert counts == (right[2], right[1], right[0])

@@ -14,4 +14,10 @@ async def test_every_layout_shares_at_least_as_much_as_the_other_one() -> None:
 
 
 def test_common_beginning_of_two_prompts() -> None:
-    assert [common(b"abc", other) for other in (b"abd", b"abcd", b"", b"xbc", b"abc")] == [2, 3, 0, 0, 3]
+    assert [common(b"abc", other) for other in (b"abd", b"abcd", b"", b"xbc", b"abc")] == [
+        2,
+        3,
+        0,
+        0,
+        3,
+    ]

@@ -22,12 +22,16 @@ def stand_in_url() -> Iterator[str]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="stand-in", daemon=True)
     thread.start()
-    stand_in = StandIn(prompts=[prompt for subject in SUBJECTS for prompt in subject.env_type.spec.offline_prompts])
+    stand_in = StandIn(
+        prompts=[prompt for subject in SUBJECTS for prompt in subject.env_type.spec.offline_prompts]
+    )
     asyncio.run_coroutine_threadsafe(stand_in.__aenter__(), loop).result(PATIENCE_S)
     try:
         yield stand_in.base_url
     finally:
-        asyncio.run_coroutine_threadsafe(stand_in.__aexit__(None, None, None), loop).result(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(stand_in.__aexit__(None, None, None), loop).result(
+            PATIENCE_S
+        )
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_S)
         loop.close()
@@ -55,7 +59,9 @@ def lab(subject: Subject, tmp_path: Path, stand_in_url: str) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def _run_undisturbed(tmp_path_factory: pytest.TempPathFactory, stand_in_url: str) -> Callable[[Subject], Undisturbed]:
+def _run_undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, stand_in_url: str
+) -> Callable[[Subject], Undisturbed]:
     @cache
     def run(subject: Subject) -> Undisturbed:
         with opened(subject, tmp_path_factory.mktemp("undisturbed"), stand_in_url) as lab:
@@ -65,6 +71,8 @@ def _run_undisturbed(tmp_path_factory: pytest.TempPathFactory, stand_in_url: str
 
 
 @pytest.fixture
-def undisturbed(subject: Subject, _run_undisturbed: Callable[[Subject], Undisturbed]) -> Undisturbed:
+def undisturbed(
+    subject: Subject, _run_undisturbed: Callable[[Subject], Undisturbed]
+) -> Undisturbed:
     """The subject's run with endpoints that work."""
     return _run_undisturbed(subject)

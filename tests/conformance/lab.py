@@ -85,7 +85,9 @@ class Disturbed:
             body = json.dumps(completion(self.planted(request, number))).encode()
         uid = row_of(request)
         self.answered[uid] += 1
-        self.texts.setdefault(uid, []).extend(choice["message"]["content"] for choice in json.loads(body)["choices"])
+        self.texts.setdefault(uid, []).extend(
+            choice["message"]["content"] for choice in json.loads(body)["choices"]
+        )
         return Reply(body=body)
 
     async def _said(self, request: Json) -> bytes:
@@ -93,7 +95,10 @@ class Disturbed:
         key = json.dumps(request, sort_keys=True)
         if key not in _SAID:
             url = f"{self.stand_in_url}/chat/completions"
-            async with aiohttp.ClientSession() as session, session.post(url, json=request) as response:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(url, json=request) as response,
+            ):
                 assert response.status == 200, await response.text()
                 _SAID[key] = await response.read()
         return _SAID[key]
@@ -132,7 +137,11 @@ class Side:
 
     def was_shown(self, text: str) -> bool:
         """Whether a text stands in a request to it."""
-        return any(text in message["content"] for body in self.endpoint.bodies for message in body["messages"])
+        return any(
+            text in message["content"]
+            for body in self.endpoint.bodies
+            for message in body["messages"]
+        )
 
     @property
     def asked(self) -> set[str]:
@@ -170,7 +179,11 @@ class Lab:
 
     def _used(self, verb: Verb, flags: Iterable[str]) -> list[str]:
         settings_type = with_all_choices(self.subject.env_type.config_type)
-        return [flag for flag in flags if uses(verb, settings_type, flag.removeprefix("--env.").partition("=")[0])]
+        return [
+            flag
+            for flag in flags
+            if uses(verb, settings_type, flag.removeprefix("--env.").partition("=")[0])
+        ]
 
     def argv(self, *flags: str, verb: Verb = "evaluate", run: str = "run") -> list[str]:
         """A command line: no retries, no pauses."""
@@ -184,7 +197,12 @@ class Lab:
             "--env.max_retries=0",
             "--env.judge_max_retries=0",
         ]
-        return [verb, *self.subject.endpoints(verb, policy, judge), *self._used(verb, settings), *flags]
+        return [
+            verb,
+            *self.subject.endpoints(verb, policy, judge),
+            *self._used(verb, settings),
+            *flags,
+        ]
 
     def command(self, *argv: str, **env: str) -> Ended:
         """A command in this process, with the endpoints' keys."""
@@ -220,7 +238,9 @@ class Lab:
             f"--env.data_path_to_save_groups={self.groups_path(groups)}",
         )
         given = {flag.partition("=")[0] for flag in flags}
-        return self.argv(*(flag for flag in usual if flag.partition("=")[0] not in given), *flags, verb="process")
+        return self.argv(
+            *(flag for flag in usual if flag.partition("=")[0] not in given), *flags, verb="process"
+        )
 
     def groups_path(self, groups: str = "groups") -> Path:
         """A file of groups."""
@@ -232,7 +252,9 @@ class Lab:
 
     def train_metrics(self, groups: str = "groups") -> dict[str, float]:
         """The metrics of a run of `process`."""
-        found: dict[str, float] = json.loads((self.path / f"{groups}.run" / "train_metrics.json").read_bytes())
+        found: dict[str, float] = json.loads(
+            (self.path / f"{groups}.run" / "train_metrics.json").read_bytes()
+        )
         return found
 
     def started(self, *argv: str) -> Started:
@@ -275,7 +297,9 @@ class Undisturbed:
 
 
 def _without(words: Sequence[str], metrics: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if not any(word in name for word in words)}
+    return {
+        name: value for name, value in metrics.items() if not any(word in name for word in words)
+    }
 
 
 def _names(path: Path) -> set[str]:

@@ -80,12 +80,23 @@ class Subject:
     def endpoints(self, verb: Verb, policy_url: str, judge_url: str) -> list[str]:
         """The flags that name the endpoints."""
         names = [f"{POLICY}-{number}" for number in (1, 2, 3)]
-        candidates = [{"name": name, "base_url": policy_url, "api_key_env": POLICY_KEY} for name in names]
+        candidates = [
+            {"name": name, "base_url": policy_url, "api_key_env": POLICY_KEY} for name in names
+        ]
         if self.judge_each_other and verb == "evaluate":
-            judges = [{"name": name, "base_url": judge_url, "api_key_env": JUDGE_KEY} for name in names]
-            return [f"--env.candidates={json.dumps(candidates)}", f"--env.judges={json.dumps(judges)}"]
+            judges = [
+                {"name": name, "base_url": judge_url, "api_key_env": JUDGE_KEY} for name in names
+            ]
+            return [
+                f"--env.candidates={json.dumps(candidates)}",
+                f"--env.judges={json.dumps(judges)}",
+            ]
         policy = {"base_url": policy_url, "model_name": POLICY, "api_key_env": POLICY_KEY}
-        judge = {"base_url": judge_url, "model_name": JUDGE, "api_key_env": JUDGE_KEY} if self.has_judge else {}
+        judge = (
+            {"base_url": judge_url, "model_name": JUDGE, "api_key_env": JUDGE_KEY}
+            if self.has_judge
+            else {}
+        )
         judging = [f"--env.judge_{name}={value}" for name, value in judge.items()]
         if self.compares and verb == "evaluate":
             return [f"--env.candidates={json.dumps(candidates)}", *judging]
@@ -137,7 +148,10 @@ def _turns(uid: str) -> Row:
     return {
         "question_id": uid,
         "category": "math" if uid > "row-2" else "coding",
-        "turns": [f"How would you explain {uid} to a child?", "Now explain it to another child, in one sentence."],
+        "turns": [
+            f"How would you explain {uid} to a child?",
+            "Now explain it to another child, in one sentence.",
+        ],
         "reference": [f"There is {uid}, and you look at it for a while.", "You look at it."],
     }
 
@@ -160,16 +174,29 @@ def _pairwise(uid: str) -> Row:
 
 
 def _preference(row: Row) -> Row:
-    return {"id": row["id"], "prompt": row["prompt"], "chosen": row["chosen"][0], "rejected": row["rejected"][0]}
+    return {
+        "id": row["id"],
+        "prompt": row["prompt"],
+        "chosen": row["chosen"][0],
+        "rejected": row["rejected"][0],
+    }
 
 
 def _question(uid: str) -> Row:
-    return {"uid": uid, "question": f"How would you explain {uid} to a child?", "category": "explaining"}
+    return {
+        "uid": uid,
+        "question": f"How would you explain {uid} to a child?",
+        "category": "explaining",
+    }
 
 
 def _answered(uid: str) -> Row:
     verdicts = {"correctness": int(uid > "row-2"), "conciseness": 1}
-    return {**_question(uid), "answer": f"You explain {uid} to a child by an example.", "verdicts": verdicts}
+    return {
+        **_question(uid),
+        "answer": f"You explain {uid} to a child by an example.",
+        "verdicts": verdicts,
+    }
 
 
 def _instruction(uid: str) -> Row:
@@ -182,12 +209,19 @@ def _instruction(uid: str) -> Row:
 
 
 def _labelled(uid: str) -> Row:
-    return {**_instruction(uid), "response": f"A child knows {uid} from an example.", "score": 1 + int(uid[-1]) % 5}
+    return {
+        **_instruction(uid),
+        "response": f"A child knows {uid} from an example.",
+        "score": 1 + int(uid[-1]) % 5,
+    }
 
 
 def _checklist(uid: str) -> Row:
     example = {"criterion": f"Explains {uid} by an example.", "points": 7, "tags": ["axis:form"]}
-    return {**_question(uid), "rubrics": [example, {"criterion": "Says that a child cannot know.", "points": -3}]}
+    return {
+        **_question(uid),
+        "rubrics": [example, {"criterion": "Says that a child cannot know.", "points": -3}],
+    }
 
 
 def _checked(uid: str) -> Row:
@@ -217,7 +251,10 @@ SUBJECTS: Sequence[Subject] = (
         _PROMPTS / "arena_hard_environment.py",
         _arena,
         {"train_prompt_dataset": _same, "train_baseline_dataset": _same},
-        {"answer": "By an example, of course: a child likes to see how things are, and then to explain them."},
+        {
+            "answer": "By an example, of course: a child likes to see how things are, and then to "
+            "explain them."
+        },
         flags=("--env.judge_critique_rounds=1",),
     ),
     Subject(
@@ -226,7 +263,10 @@ SUBJECTS: Sequence[Subject] = (
         _PROMPTS / "arena_hard_environment.py",
         _arena,
         {"train_prompt_dataset": _same, "train_baseline_dataset": _same},
-        {"answer": "By an example, of course: a child likes to see how things are, and then to explain them."},
+        {
+            "answer": "By an example, of course: a child likes to see how things are, and then to "
+            "explain them."
+        },
         flags=("--env.schedule=swiss",),
         compares=True,
         evaluated_by=ArenaCandidatesEnv,
@@ -237,7 +277,9 @@ SUBJECTS: Sequence[Subject] = (
         _PROMPTS / "mt_bench_environment.py",
         _turns,
         {
-            "question_dataset": lambda row: {name: value for name, value in row.items() if name != "reference"},
+            "question_dataset": lambda row: {
+                name: value for name, value in row.items() if name != "reference"
+            },
             "reference_dataset": lambda row: {
                 "question_id": row["question_id"],
                 "choices": [{"turns": row["reference"]}],

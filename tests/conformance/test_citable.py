@@ -28,11 +28,16 @@ def test_metrics_file_says_when_with_what_on_which_data_and_by_which_protocol(la
     files = {flag.partition("=")[2] for flag in lab.data_flags}
     for dataset in general["datasets"]:
         assert dataset["name"] in files
-        assert dataset["digest"] == f"sha256:{hashlib.sha256(Path(dataset['name']).read_bytes()).hexdigest()}"
+        assert (
+            dataset["digest"]
+            == f"sha256:{hashlib.sha256(Path(dataset['name']).read_bytes()).hexdigest()}"
+        )
         assert (dataset["split"], dataset["rows"]) == (None, len(uids()))
     assert general["datasets"]
     assert general["rows"]["selected"] >= len(uids())
-    assert 0 < float(general["total_evaluation_time_seconds"]) < 600, "how long it took, and no time of day"
+    assert 0 < float(general["total_evaluation_time_seconds"]) < 600, (
+        "how long it took, and no time of day"
+    )
     for flag in lab.subject.flags:
         name, _, value = flag.removeprefix("--").partition("=")
         if name in general["protocol"]:
@@ -49,9 +54,15 @@ def test_run_directory_names_policy_and_judge(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    in_process("evaluate", "--offline", "--limit=1", *subject.role, env_type=subject.env_type).successful()
+    in_process(
+        "evaluate", "--offline", "--limit=1", *subject.role, env_type=subject.env_type
+    ).successful()
     (run,) = (tmp_path / "runs").iterdir()
     name, *models, _ = run.name.split("--")
     assert name == subject.env_type.spec.name
     is_peer = name == "self_critique"  # there the candidates judge each other
-    assert models == (["offline-policy", "offline-judge"] if subject.has_judge and not is_peer else ["offline-policy"])
+    assert models == (
+        ["offline-policy", "offline-judge"]
+        if subject.has_judge and not is_peer
+        else ["offline-policy"]
+    )

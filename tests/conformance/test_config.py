@@ -6,7 +6,9 @@ from tests.conformance.lab import Lab, Undisturbed, slow_with_several_models
 
 
 @slow_with_several_models
-def test_recorded_settings_give_the_same_settings_and_samples(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_recorded_settings_give_the_same_settings_and_samples(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     lab.finished()
     recorded = lab.config()
     lab.command(

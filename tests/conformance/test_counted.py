@@ -30,7 +30,11 @@ def test_requests_and_tokens_of_failed_calls_are_counted(lab: Lab) -> None:
     empty = sum("row-2" in str(body["messages"]) for body in lab.policy.endpoint.bodies)
     assert empty
     # What the other rows' prompts took is at most what all rows took.
-    assert empty * TOKENS <= found["policy_prompt_tokens"] <= empty * TOKENS + without["policy_prompt_tokens"]
+    assert (
+        empty * TOKENS
+        <= found["policy_prompt_tokens"]
+        <= empty * TOKENS + without["policy_prompt_tokens"]
+    )
 
 
 @slow_with_several_models

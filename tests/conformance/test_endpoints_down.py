@@ -13,7 +13,10 @@ from tests.conformance.subjects import JUDGE_KEY, KEYS, POLICY_KEY, SUBJECTS, ui
 from tests.scripted import Reply
 
 with_a_judge = pytest.mark.parametrize(
-    "subject", [subject for subject in SUBJECTS if subject.has_judge], ids=lambda subject: subject.title, indirect=True
+    "subject",
+    [subject for subject in SUBJECTS if subject.has_judge],
+    ids=lambda subject: subject.title,
+    indirect=True,
 )
 DOWN = Reply(status=500, body={"error": {"message": "closed for repairs"}})
 
@@ -40,7 +43,10 @@ def is_stopped_by_rejections(side: Side, ended: Ended) -> bool:
     said = " ".join(ended.err.split())
     assert ("The run was stopped" in said) is is_outage
     if is_outage:
-        assert f"{side.endpoint.base_url} rejected the first" in said and "requests: HTTP 401: wrong API key" in said
+        assert (
+            f"{side.endpoint.base_url} rejected the first" in said
+            and "requests: HTTP 401: wrong API key" in said
+        )
     return is_outage
 
 
@@ -57,7 +63,9 @@ def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
     assert words in ended.err
     assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
     status = "unparsable" if reply.status == 200 else "judge_failed"
-    assert {(failure["status"], failure["score"]) for failure in lab.files().failures} == {(status, None)}
+    assert {(failure["status"], failure["score"]) for failure in lab.files().failures} == {
+        (status, None)
+    }
     if reply.status != 200:
         assert lab.judge.endpoint.base_url in ended.err
 
@@ -72,12 +80,19 @@ def test_policy_down_gives_no_number(lab: Lab) -> None:
     assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
 
 
-REJECTED = [(side, subject) for subject in SUBJECTS for side in (["judge"] if subject.has_judge else []) + ["policy"]]
+REJECTED = [
+    (side, subject)
+    for subject in SUBJECTS
+    for side in (["judge"] if subject.has_judge else []) + ["policy"]
+]
 
 
 @slow_with_several_models
 @pytest.mark.parametrize(
-    ("side", "subject"), REJECTED, ids=[f"{subject.title}-{side}" for side, subject in REJECTED], indirect=["subject"]
+    ("side", "subject"),
+    REJECTED,
+    ids=[f"{subject.title}-{side}" for side, subject in REJECTED],
+    indirect=["subject"],
 )
 def test_endpoint_that_rejects_the_key_gives_no_number_and_costs_no_row(
     lab: Lab, side: str, undisturbed: Undisturbed
@@ -93,7 +108,9 @@ def test_endpoint_that_rejects_the_key_gives_no_number_and_costs_no_row(
     failures = lab.files().failures if (lab.files().path / "failures.jsonl").exists() else []
     assert is_stopped or {row_of_sample(failure) for failure in failures} == set(uids())
     if side == "judge":
-        assert {(failure["status"], failure["score"]) for failure in failures} <= {("judge_failed", None)}
+        assert {(failure["status"], failure["score"]) for failure in failures} <= {
+            ("judge_failed", None)
+        }
     rejecting.restore()
     resumed = lab.finished("--resume")
     assert resumed.without_run() == undisturbed.files.without_run() and resumed.failures == []

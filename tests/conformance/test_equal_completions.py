@@ -8,12 +8,19 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from tests.conformance.lab import Lab
 from tests.scripted import Reply, completion
 
-_ONE = "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: 1 [SCORE] 2"
-_OTHER = "A child? I would rather not say anything at all about what that is. [[B]] Verdict: 0 [SCORE] 4"
+_ONE = (
+    "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: "
+    "1 [SCORE] 2"
+)
+_OTHER = (
+    "A child? I would rather not say anything at all about what that is. [[B]] Verdict: 0 [SCORE] 4"
+)
 _LATER = "As I said."
 
 
-def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], dict[str, float], list[Any]]:
+def groups_of(
+    lab: Lab, name: str, *texts: str
+) -> tuple[list[dict[str, Any]], dict[str, float], list[Any]]:
     """The groups of two rows whose policy says these texts in the first turn, with the requests to the judge."""
     begun: set[str] = set()
 
@@ -27,7 +34,9 @@ def groups_of(lab: Lab, name: str, *texts: str) -> tuple[list[dict[str, Any]], d
     lab.process(f"--env.group_size={len(texts)}", "--env.total_steps=2", groups=name).successful()
     groups = lab.groups(name)
     assert len(groups) == 2
-    metrics = {metric.removeprefix("train/"): value for metric, value in lab.train_metrics(name).items()}
+    metrics = {
+        metric.removeprefix("train/"): value for metric, value in lab.train_metrics(name).items()
+    }
     return groups, metrics, lab.judge.endpoint.bodies
 
 
@@ -35,7 +44,9 @@ def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
     alone, without, asked_alone = groups_of(lab, "alone", _ONE, _OTHER)
     groups, metrics, asked = groups_of(lab, "groups", _ONE, _OTHER, _ONE, _ONE)
     assert len(asked) == len(asked_alone)
-    assert {str(body["messages"]) for body in asked} == {str(body["messages"]) for body in asked_alone}
+    assert {str(body["messages"]) for body in asked} == {
+        str(body["messages"]) for body in asked_alone
+    }
     for group, of_two in zip(groups, alone, strict=True):
         one, other = of_two["scores"]
         assert group["scores"] == [one, other, one, one]

@@ -17,7 +17,12 @@ from tests.conformance.equal_runs.making import MADE
 from tests.conformance.equal_runs.runs import RUNS
 from tests.conformance.subjects import OF_THE_HUB
 
-CALL = {"row": "a", "key": "1f", "messages": [{"role": "user", "content": "Why?"}], "answer": {"choices": ["4"]}}
+CALL = {
+    "row": "a",
+    "key": "1f",
+    "messages": [{"role": "user", "content": "Why?"}],
+    "answer": {"choices": ["4"]},
+}
 FILES: Mapping[str, Any] = {
     "samples.jsonl": [
         {"uid": "a", "score": 1.0, "texts": {"x": "y"}, "run": {"seconds": 1.5}},
@@ -41,12 +46,24 @@ def _write(folder: Path, checkout: str, seconds: float, calls: list[Any]) -> Pat
             text = "".join(f"{json.dumps(line)}\n" for line in content)
         else:
             text = content if isinstance(content, str) else json.dumps(content, indent=2)
-        text = text.replace("/one", checkout).replace("1.5", str(seconds)).replace("0.25", str(seconds))
+        text = (
+            text.replace("/one", checkout)
+            .replace("1.5", str(seconds))
+            .replace("0.25", str(seconds))
+        )
         (run / name).write_text(text.replace("today", f"day {seconds}"))
     first, *others = calls
-    first = {**first, "messages": [*first["messages"], {"role": "user", "text": "9a", "content": "a long text"}]}
-    others = [{**call, "messages": [*call["messages"], {"role": "user", "text": "9a"}]} for call in others]
-    lines = [{"sent": 1}, *({"call": {"id": number, **call}} for number, call in enumerate([first, *others]))]
+    first = {
+        **first,
+        "messages": [*first["messages"], {"role": "user", "text": "9a", "content": "a long text"}],
+    }
+    others = [
+        {**call, "messages": [*call["messages"], {"role": "user", "text": "9a"}]} for call in others
+    ]
+    lines = [
+        {"sent": 1},
+        *({"call": {"id": number, **call}} for number, call in enumerate([first, *others])),
+    ]
     with gzip.open(run / "calls.jsonl.gz", "wt") as file:
         file.writelines(f"{json.dumps(line)}\n" for line in lines)
     return folder
@@ -56,7 +73,9 @@ def _write(folder: Path, checkout: str, seconds: float, calls: list[Any]) -> Pat
 def folders(tmp_path: Path) -> tuple[Path, Path]:
     """A run of two checkouts, alike but for times, paths, and the order in which calls were answered."""
     other = {**CALL, "key": "2e"}
-    return _write(tmp_path / "a", "/one", 1.5, [CALL, other]), _write(tmp_path / "b", "/two", 2.5, [other, CALL])
+    return _write(tmp_path / "a", "/one", 1.5, [CALL, other]), _write(
+        tmp_path / "b", "/two", 2.5, [other, CALL]
+    )
 
 
 def test_times_paths_and_the_order_of_calls_are_no_difference(folders: tuple[Path, Path]) -> None:
@@ -79,7 +98,12 @@ def test_times_paths_and_the_order_of_calls_are_no_difference(folders: tuple[Pat
         ),
         ("failures.jsonl", "no verdict", "none", 'failures.jsonl:1: error: "no verdict" → "none"'),
         ("metrics.json", '"seed": 7', '"seed": 8', "metrics.json:1: config_general.seed: 7 → 8"),
-        ("metrics.json", "/two/rows", "/two/other", "metrics.json:1: config_general.datasets[0].name: "),
+        (
+            "metrics.json",
+            "/two/rows",
+            "/two/other",
+            "metrics.json:1: config_general.datasets[0].name: ",
+        ),
         ("ratings.csv", "1,a", "1,b", "ratings.csv:2: the whole: 1,a → 1,b"),
     ],
 )
@@ -96,7 +120,12 @@ def test_a_difference_is_named_with_run_file_line_and_field(
 
 def test_another_request_is_a_difference(folders: tuple[Path, Path]) -> None:
     shutil.rmtree(folders[1])
-    _write(folders[1], "/two", 2.5, [CALL, {**CALL, "key": "2e", "messages": [{"role": "user", "content": "How?"}]}])
+    _write(
+        folders[1],
+        "/two",
+        2.5,
+        [CALL, {**CALL, "key": "2e", "messages": [{"role": "user", "content": "How?"}]}],
+    )
     (difference,) = compare(*folders).differences
     assert str(difference).endswith('messages[0].content: "Why?" → "How?"')
 
@@ -121,8 +150,16 @@ def test_every_environment_and_kind_of_judge_has_its_runs() -> None:
     used = [word for run in RUNS for command in run.commands for word in command.words]
     for environment in {subject.env_type.spec.name for subject in OF_THE_HUB}:
         for verb in ("evaluate", "process"):
-            assert any(run.commands[0].words[:2] == (verb, environment) for run in RUNS), (verb, environment)
+            assert any(run.commands[0].words[:2] == (verb, environment) for run in RUNS), (
+                verb,
+                environment,
+            )
     for judge in JUDGES:
         assert f"score-{judge}" in names
-    for setting in ("group_judge=listwise", "group_judge=tournament", "strictness=3", "judge_output=json_schema"):
+    for setting in (
+        "group_judge=listwise",
+        "group_judge=tournament",
+        "strictness=3",
+        "judge_output=json_schema",
+    ):
         assert any(setting in word for word in used), setting

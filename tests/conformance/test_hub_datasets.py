@@ -28,7 +28,9 @@ def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     setting = "split" if subject.env_type in (SelfCritiqueEnv, MTBenchEnv) else "eval_split"
-    used = [name for name in subject.datasets if uses("evaluate", subject.env_type.config_type, name)]
+    used = [
+        name for name in subject.datasets if uses("evaluate", subject.env_type.config_type, name)
+    ]
     names = [f"--env.{name}=some-lab/{name}" for name in used]
     files = lab.finished(*names, f"--env.{setting}={SPLIT}")
     assert files.without_run() == undisturbed.files.without_run()

@@ -133,8 +133,12 @@ def test_rows_that_the_run_lacks_are_one_error_before_the_first_call(lab: Lab) -
     assert lab.requests == 0
 
 
-@pytest.mark.parametrize(("interrupted", "words"), [([], "another question"), (uids(), "asked something else")])
-def test_run_of_other_questions_is_refused_before_the_first_call(lab: Lab, interrupted: list[str], words: str) -> None:
+@pytest.mark.parametrize(
+    ("interrupted", "words"), [([], "another question"), (uids(), "asked something else")]
+)
+def test_run_of_other_questions_is_refused_before_the_first_call(
+    lab: Lab, interrupted: list[str], words: str
+) -> None:
     first = lab.finished()
     if interrupted:
         first.interrupt(*interrupted)
@@ -160,4 +164,6 @@ def test_resumed_run_judges_rows_again_whose_completions_have_changed(lab: Lab) 
     lab.restore()
     ended = again(lab, "--resume", of=first.path).successful()
     assert "judged again: 1\n" in ended.err
-    assert lab.judge.asked == ({row_of_sample(json.loads(lines[0]))} if lab.subject.has_judge else set())
+    assert lab.judge.asked == (
+        {row_of_sample(json.loads(lines[0]))} if lab.subject.has_judge else set()
+    )

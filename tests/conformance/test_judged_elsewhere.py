@@ -39,13 +39,20 @@ def test_answers_to_the_same_questions_are_judged_by_another_environment(
     assert ended.code == 0, ended.said
     assert completions(second.files()) == completions(first.files())
     assert second.policy.endpoint.requests == []
-    assert second.files().report["config_general"]["answers_of"]["environment"] == first.subject.env_type.spec.name
+    assert (
+        second.files().report["config_general"]["answers_of"]["environment"]
+        == first.subject.env_type.spec.name
+    )
 
 
 @pytest.mark.parametrize(
     ("then", "now", "expected"),
     [
-        ("rubric_absolute-judge", "rubric_absolute-policy", "they are verdicts of a policy that judged"),
+        (
+            "rubric_absolute-judge",
+            "rubric_absolute-policy",
+            "they are verdicts of a policy that judged",
+        ),
         ("rubric_absolute-policy", "rubric_absolute-judge", "they are answers that a judge judged"),
         ("arena_hard", "pairwise_judgement", "the policy was shown other answers"),
         ("pairwise_judgement", "arena_hard", "they are verdicts of a policy that judged"),

@@ -16,7 +16,11 @@ from tests.listwise import shown_answers, verdict
 from tests.scripted import Reply, completion
 from tests.together import compared, comparing
 
-TEXTS = ("poor: I would rather not say.", "good: a child sees it, and asks.", "fair: it is there, and simple.")
+TEXTS = (
+    "poor: I would rather not say.",
+    "good: a child sees it, and asks.",
+    "fair: it is there, and simple.",
+)
 BY_QUALITY = (0, 2, 1)
 """The places of the texts, the worst first."""
 QUALITY = {"poor": 0.1, "fair": 0.5, "good": 0.9}
@@ -40,14 +44,18 @@ def quality(text: str) -> float:
 
 
 def anchored(lab: Lab) -> bool:
-    return not lab.subject.title.startswith(("aspect_critique", "rubric_checklist", "example-constitution"))
+    return not lab.subject.title.startswith(
+        ("aspect_critique", "rubric_checklist", "example-constitution")
+    )
 
 
 def listwise(lab: Lab) -> bool:
     return lab.subject.title.endswith("listwise")
 
 
-def groups_of(lab: Lab, *texts: str | None, flags: tuple[str, ...] = (), code: int = 0) -> tuple[list[Any], Ended]:
+def groups_of(
+    lab: Lab, *texts: str | None, flags: tuple[str, ...] = (), code: int = 0
+) -> tuple[list[Any], Ended]:
     """The groups of two rows whose policy says these texts, `None` being one without its thinking."""
     said = [_MALFORMED if text is None else f"<think>Hm.</think>{text}" for text in texts]
     lab.policy.disturb(lambda uid: Reply(body=completion(*said)))
@@ -79,7 +87,9 @@ def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
     assert found.get("train/winrate") == (pytest.approx(2 / 3) if anchored(lab) else None)
     members = len(TEXTS) + anchored(lab)
     calls = 1 if listwise(lab) else members * (members - 1)
-    assert found["train/group_judge_calls"] == calls and len(lab.judge.endpoint.requests) == 2 * calls
+    assert (
+        found["train/group_judge_calls"] == calls and len(lab.judge.endpoint.requests) == 2 * calls
+    )
     assert found["train/judge_error_rate"] == 0
 
 
@@ -98,15 +108,21 @@ def test_two_orders_agree_where_the_judge_prefers_no_place(lab: Lab) -> None:
         assert found["train/first_position_advantage"] == 0
         return
     assert found["train/group_judge_calls"] == 2 and len(lab.judge.endpoint.requests) == 2 * 2
-    expected = [0.5 + (each - OF_THE_ANCHOR) / 2 if anchored(lab) else each for each in QUALITY.values()]
+    expected = [
+        0.5 + (each - OF_THE_ANCHOR) / 2 if anchored(lab) else each for each in QUALITY.values()
+    ]
     assert found["train/mean_reward"] == pytest.approx(sum(expected) / len(expected))
     assert ("train/score_against_anchor" in found) is anchored(lab)
 
 
-def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_make_up_for_it(lab: Lab) -> None:
+def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_make_up_for_it(
+    lab: Lab,
+) -> None:
     def first_is_better(request: Any, number: int) -> str:
         shown = shown_answers(request)
-        listed = verdict({each.id: quality(each.text) / 2 + (place == 0) / 4 for place, each in enumerate(shown)})
+        listed = verdict(
+            {each.id: quality(each.text) / 2 + (place == 0) / 4 for place, each in enumerate(shown)}
+        )
         return listed if shown else "[[A>B]]"
 
     lab.judge.plant(first_is_better)
@@ -142,11 +158,17 @@ def test_failed_judge_is_never_a_score(lab: Lab) -> None:
     assert "Traceback" not in ended.said
 
 
-def test_completion_without_a_verdict_has_no_advantage_and_takes_no_other_ones_score(lab: Lab) -> None:
+def test_completion_without_a_verdict_has_no_advantage_and_takes_no_other_ones_score(
+    lab: Lab,
+) -> None:
     right = comparing(quality)
 
     def silent_on_poor(request: Any, number: int) -> str:
-        return "I cannot say." if any("poor" in text for text in compared(request)) else right(request, number)
+        return (
+            "I cannot say."
+            if any("poor" in text for text in compared(request))
+            else right(request, number)
+        )
 
     lab.judge.plant(silent_on_poor)
     if listwise(lab):  # one call has all answers, so that none has a verdict
@@ -174,12 +196,16 @@ def test_equal_completions_are_one_member(lab: Lab) -> None:
         judgments = [turns[-1]["judgment"] for turns in group["messages"]]
         assert judgments[:2] == judgments[2:]
     members = 2 + anchored(lab)
-    assert lab.train_metrics()["train/group_judge_calls"] == (1 if listwise(lab) else members * (members - 1))
+    assert lab.train_metrics()["train/group_judge_calls"] == (
+        1 if listwise(lab) else members * (members - 1)
+    )
     shown = {text for body in lab.judge.endpoint.bodies for text in compared(body)}
     assert len(shown) == 2 + 2 * anchored(lab), "the two rows have an anchor each"
 
 
-def test_completions_that_are_all_equal_are_no_signal_and_cost_a_call_only_against_an_anchor(lab: Lab) -> None:
+def test_completions_that_are_all_equal_are_no_signal_and_cost_a_call_only_against_an_anchor(
+    lab: Lab,
+) -> None:
     lab.judge.plant(comparing(quality))
     flags = ("--env.ensure_scores_are_not_same=true",)
     groups, _ = groups_of(lab, TEXTS[1], TEXTS[1], flags=flags, code=1)
@@ -199,7 +225,9 @@ def test_malformed_completion_keeps_its_reward_and_never_reaches_the_judge(lab: 
     assert not any(_MALFORMED in text for text in shown)
 
 
-def test_only_valid_completion_is_compared_with_the_anchor_or_its_group_is_dropped(lab: Lab) -> None:
+def test_only_valid_completion_is_compared_with_the_anchor_or_its_group_is_dropped(
+    lab: Lab,
+) -> None:
     lab.judge.plant(comparing(quality))
     groups, _ = groups_of(lab, None, TEXTS[1], None, code=0 if anchored(lab) else 1)
     if anchored(lab):
@@ -223,8 +251,13 @@ def test_group_says_how_it_was_judged_and_its_page_has_every_call(lab: Lab) -> N
             judgment = turns[-1]["judgment"]
             assert judgment["explanation"] and judgment["label"]
             assert len(judgment["looks"]) == (1 if listwise(lab) else 2 * (members - 1))
-            assert all(1 <= look["place"] <= look["of"] and 0 <= look["points"] <= 1 for look in judgment["looks"])
-        named = [call for call in read_calls(lab.path / "groups.run") if call.row == group["row"]["uid"]]
+            assert all(
+                1 <= look["place"] <= look["of"] and 0 <= look["points"] <= 1
+                for look in judgment["looks"]
+            )
+        named = [
+            call for call in read_calls(lab.path / "groups.run") if call.row == group["row"]["uid"]
+        ]
         assert sum(call.component.startswith("group/") for call in named) == together["calls"]
 
 

@@ -24,7 +24,11 @@ def unreadable(lab: Lab) -> None:
 def refusing(lab: Lab) -> None:
     """Both endpoints refuse what they are asked about most rows."""
     for side in (lab.policy, lab.judge):
-        side.disturb(lambda uid: None if uid in ("row-0", "row-4") else Reply(status=400, body={"error": "no"}))
+        side.disturb(
+            lambda uid: (
+                None if uid in ("row-0", "row-4") else Reply(status=400, body={"error": "no"})
+            )
+        )
 
 
 def names(files: RunFiles) -> set[str]:
@@ -36,7 +40,9 @@ def names(files: RunFiles) -> set[str]:
 
 
 @pytest.mark.parametrize("fault", [unreadable, refusing], ids=lambda fault: fault.__name__)
-def test_metrics_are_there_or_left_out_with_a_reason(lab: Lab, undisturbed: Undisturbed, fault: Fault) -> None:
+def test_metrics_are_there_or_left_out_with_a_reason(
+    lab: Lab, undisturbed: Undisturbed, fault: Fault
+) -> None:
     fault(lab)
     lab.evaluate()
     assert names(undisturbed.files) - names(lab.files()) == set()

@@ -30,7 +30,9 @@ PATIENCE = "--env.retry_delay=0.01", "--env.judge_max_retries=20", "--env.max_re
 
 
 @pytest.mark.slow
-def test_evaluate_offline_needs_nothing_and_can_be_repeated(subject: Subject, tmp_path: Path) -> None:
+def test_evaluate_offline_needs_nothing_and_can_be_repeated(
+    subject: Subject, tmp_path: Path
+) -> None:
     """With the settings that the run recorded, and though some requests fail on the way: retries are for that."""
     first = evaluated_offline(subject, tmp_path / "run", *subject.role)
     files = RunFiles(tmp_path / "run")
@@ -56,7 +58,13 @@ def evaluated_offline(subject: Subject, path: Path, *flags: str) -> Ended:
 @pytest.mark.slow
 def test_process_offline_writes_groups(trained: Subject, tmp_path: Path) -> None:
     ended = in_process(
-        *("process", "--offline", *trained.role, f"--env.group_size={GROUP}", "--env.total_steps=3"),
+        *(
+            "process",
+            "--offline",
+            *trained.role,
+            f"--env.group_size={GROUP}",
+            "--env.total_steps=3",
+        ),
         *(f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}", "--env.write_report=True"),
         env_type=trained.env_type,
     ).successful()
@@ -75,8 +83,12 @@ async def test_serve_offline_trains(trained: Subject, tmp_path: Path) -> None:
     assert ended.code == 0, ended.said
     assert "Traceback" not in ended.said
     headline = trained.env_type.spec.metric_of_training
-    assert re.search(rf"step \d+: {headline} -?\d.*reward_mean", ended.err), "each environment shows its own number"
-    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [4 * GROUP] * STEPS
+    assert re.search(rf"step \d+: {headline} -?\d.*reward_mean", ended.err), (
+        "each environment shows its own number"
+    )
+    assert [sum(len(group["tokens"]) for group in batch) for batch in batches] == [
+        4 * GROUP
+    ] * STEPS
     for group in (group for batch in batches for group in batch):
         whole(group)
         assert len(set(group["scores"])) > 1, "a group without a signal is not sent"
@@ -124,9 +136,18 @@ def whole(group: Group) -> None:
     shared = turns_of_all(group)  # of the row; an assistant's turn among them is no completion
     for tokens, mask, logprobs, turns in zip(*lists, group["messages"], strict=True):
         assert len(tokens) == len(mask) == len(logprobs)
-        pieces = [[*of] for _, of in groupby(zip(tokens, mask, logprobs, strict=True), lambda each: each[1] != -100)]
+        pieces = [
+            [*of]
+            for _, of in groupby(
+                zip(tokens, mask, logprobs, strict=True), lambda each: each[1] != -100
+            )
+        ]
         conversation = [{name: turn[name] for name in ("role", "content")} for turn in turns]
-        answers = [number for number, turn in enumerate(turns) if turn["role"] == "assistant" and number >= shared]
+        answers = [
+            number
+            for number, turn in enumerate(turns)
+            if turn["role"] == "assistant" and number >= shared
+        ]
         assert len(pieces) == 2 * len(answers)
         before: list[int] = []
         for answer, prompt, generated in zip(answers, pieces[::2], pieces[1::2], strict=True):
@@ -137,7 +158,9 @@ def whole(group: Group) -> None:
                 conversation[:answer], tokenize=False, add_generation_prompt=True
             )
             said = [token for token, *_ in generated]
-            assert tokenizer.decode(said) == turns[answer]["content"] + END, "the text that was judged, and its end"
+            assert tokenizer.decode(said) == turns[answer]["content"] + END, (
+                "the text that was judged, and its end"
+            )
             before += said
 
 

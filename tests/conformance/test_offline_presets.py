@@ -24,7 +24,10 @@ ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
 ]  # fmt: skip
 RUNS: dict[str, tuple[Verb, tuple[str, ...]]] = {
     "evaluate": ("evaluate", ("--limit=2",)),
-    "train": ("process", ("--env.total_steps=1", "--env.group_size=2", "--env.ensure_scores_are_not_same=False")),
+    "train": (
+        "process",
+        ("--env.total_steps=1", "--env.group_size=2", "--env.ensure_scores_are_not_same=False"),
+    ),
 }
 
 
@@ -60,7 +63,9 @@ def test_offline_run_with_a_preset_asks_stand_ins_only_and_says_what_it_override
         "JUDGEGYM_OPENAI__BASE_URL": "http://127.0.0.1:9/v1",
         "JUDGEGYM_ENV__JUDGE_BASE_URL": "http://127.0.0.1:9/v1",
     }
-    ended = in_process(verb, "--offline", f"--config={preset}", *flags, env=names, env_type=env_type).successful()
+    ended = in_process(
+        verb, "--offline", f"--config={preset}", *flags, env=names, env_type=env_type
+    ).successful()
     assert {host for host, _ in asked} == {"127.0.0.1"}
     assert not {port for _, port in asked} & {9, 8000, 9001}
     said = [line for line in ended.err.splitlines() if "--offline overrides" in line]

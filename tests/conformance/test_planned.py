@@ -1,6 +1,7 @@
 """`--plan` is what the run then asks: every kind and form of a judge, and every environment, on three data sets.
 
-`tests/core/datasets/score/test_plan.py` and `tests/core/environments/command_line/test_plan.py` have a cheap case each.
+`tests/core/datasets/score/test_plan.py` and `tests/core/environments/command_line/test_plan.py`
+have a cheap case each.
 """
 
 from __future__ import annotations
@@ -24,9 +25,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_three_data_sets_for_each_kind() -> None:
     kinds = [
-        case.name.rpartition("-")[0] for case in CASES if case.name.startswith(("score-rubric", "score-tournament"))
+        case.name.rpartition("-")[0]
+        for case in CASES
+        if case.name.startswith(("score-rubric", "score-tournament"))
     ]
-    assert (kinds.count("score-rubric"), kinds.count("score-tournament"), len(CASES) > 120) == (3, 3, True)
+    assert (kinds.count("score-rubric"), kinds.count("score-tournament"), len(CASES) > 120) == (
+        3,
+        3,
+        True,
+    )
 
 
 @pytest.mark.slow

@@ -13,7 +13,11 @@ _MOST_LINES = 45
 def summary_of(lab: Lab, out: str) -> list[list[str]]:
     """The lines of the summary, each taken apart at its columns."""
     lines = out.splitlines()
-    start = max(number for number, line in enumerate(lines) if line.startswith(f"{lab.subject.env_type.spec.name}: "))
+    start = max(
+        number
+        for number, line in enumerate(lines)
+        if line.startswith(f"{lab.subject.env_type.spec.name}: ")
+    )
     return [re.split(r"\s{2,}", line.strip()) for line in lines[start:]]
 
 
@@ -33,7 +37,9 @@ def test_short_table_has_headline_outcomes_categories_cost_and_time(lab: Lab) ->
         shares = [sample["headline"] for sample in samples if sample["category"] == category]
         value = sum(share["total"] for share in shares) / sum(share["weight"] for share in shares)
         assert found[1:] == [f"{value:.4f}", f"n = {len(shares)}"]
-    assert not re.search(r"eval/\w*(count|requests|rate_ci)", ended.out), "the metrics are in a file"
+    assert not re.search(r"eval/\w*(count|requests|rate_ci)", ended.out), (
+        "the metrics are in a file"
+    )
     assert f"The run is in {lab.files().path}" in ended.out
     assert "metrics.json" in ended.out
 
@@ -42,7 +48,12 @@ OUTCOMES = {
     "arena_hard": ["rows, both orders", "both orders agree"],
     "arena_hard-candidates": ["both orders agree"],
     "mt_bench": ["by turn"],
-    "pairwise_judgement": ["RewardBench-2 score", "readable choices", "both orders agree", "readable ratings"],
+    "pairwise_judgement": [
+        "RewardBench-2 score",
+        "readable choices",
+        "both orders agree",
+        "readable ratings",
+    ],
     "aspect_critique-policy": ["passes correctness", "passes conciseness", "vetoed"],
     "aspect_critique-judge": ["agreement with gold"],
     "rubric_absolute-policy": ["mean score", "scores", "strict format"],
@@ -57,7 +68,14 @@ OUTCOMES = {
 def test_outcomes_are_those_that_the_environment_declares(lab: Lab) -> None:
     titles = [line[0] for line in summary_of(lab, lab.evaluate().out)]
     rest = titles[titles.index("outcomes") + 1 :] if "outcomes" in titles else []
-    end = next((place for place, title in enumerate(rest) if title in ("categories", "went wrong", "data", "cost")), 0)
+    end = next(
+        (
+            place
+            for place, title in enumerate(rest)
+            if title in ("categories", "went wrong", "data", "cost")
+        ),
+        0,
+    )
     expected = OUTCOMES.get(lab.subject.title, [])
     assert [title for title in rest[:end] if title != "A among wrong choices"] == expected
 
@@ -72,7 +90,9 @@ def test_what_went_wrong_is_said_by_kind(lab: Lab) -> None:
     flags = "--env.min_response_length=100000", "--env.short_answer_retries=0"
     ended = lab.evaluate(*flags)
     found = [line for line in summary_of(lab, ended.out) if line[0] == "short"]
-    if "short_response_rate" not in lab.files().metrics:  # of peer evaluation, whose samples hold no completion
+    if (
+        "short_response_rate" not in lab.files().metrics
+    ):  # of peer evaluation, whose samples hold no completion
         assert not found
         return
     ((_, count, of),) = found

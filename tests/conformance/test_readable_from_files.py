@@ -30,7 +30,10 @@ TEXTS = {
     "example-constitution": set[str](),
 }
 """The texts of the first row of each subject, by title."""
-ORDERS = {"arena_hard": {"model_is_a", "model_is_b"}, "pairwise_judgement": {"as_shown", "reversed"}}
+ORDERS = {
+    "arena_hard": {"model_is_a", "model_is_b"},
+    "pairwise_judgement": {"as_shown", "reversed"},
+}
 
 
 def test_shares_make_the_headline_where_policy_and_judge_fail(lab: Lab) -> None:
@@ -42,7 +45,10 @@ def test_shares_make_the_headline_where_policy_and_judge_fail(lab: Lab) -> None:
     run = SavedRun.open(lab.files().path)
     samples = list(run.samples())
     assert run.headline is not None and len(samples) > len(lab.files().samples)
-    assert (run.headline.words, run.environment) == (lab.subject.headline[1], lab.subject.env_type.spec.name)
+    assert (run.headline.words, run.environment) == (
+        lab.subject.headline[1],
+        lab.subject.env_type.spec.name,
+    )
     shares = [sample.headline for sample in samples if sample.headline is not None]
     assert run.headline.value == pytest.approx(
         sum(share.total for share in shares) / sum(share.weight for share in shares), abs=1e-12
@@ -55,7 +61,9 @@ def test_shares_make_the_headline_where_policy_and_judge_fail(lab: Lab) -> None:
 def test_each_row_has_its_texts_and_its_orders(subject: Subject, undisturbed: Undisturbed) -> None:
     for sample in SavedRun.open(undisturbed.files.path).samples():
         titles = {title.removesuffix(" (right)") for title in sample.texts}
-        if row_of_sample({"uid": sample.uid}) != "row-4" or subject.title != "pairwise_judgement":  # of the Ties subset
+        if (
+            row_of_sample({"uid": sample.uid}) != "row-4" or subject.title != "pairwise_judgement"
+        ):  # of the Ties subset
             assert titles == TEXTS[subject.title]
             assert set(sample.orders) == ORDERS.get(subject.title, set())
         assert all(0 <= points <= 1 for points in sample.orders.values())
@@ -63,7 +71,9 @@ def test_each_row_has_its_texts_and_its_orders(subject: Subject, undisturbed: Un
 
 
 @slow_with_several_models
-def test_rows_of_before_these_fields_get_them_when_their_run_is_resumed(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_rows_of_before_these_fields_get_them_when_their_run_is_resumed(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     """Else the headline of the run would be of rows of which only some say what they add to it."""
     path = lab.finished().path
     lines = (path / "samples.jsonl").read_bytes().splitlines(keepends=True)

@@ -19,7 +19,9 @@ def test_undisturbed_run_has_each_row_once_and_in_order(undisturbed: Undisturbed
     assert len({sample["score"] for sample in files.samples}) > 1
 
 
-def test_samples_and_metrics_are_the_same_whatever_the_limits(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_samples_and_metrics_are_the_same_whatever_the_limits(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     narrow = lab.finished(*lab.subject.limits(1))
     undisturbed.same_results(narrow)
 

@@ -14,7 +14,15 @@ import yaml
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.judges.config.composed import with_all_choices
 from tests.command import Ended, RunFiles
-from tests.conformance.lab import DOWN, HANG, Disturbance, Lab, Undisturbed, row_of_sample, slow_with_several_models
+from tests.conformance.lab import (
+    DOWN,
+    HANG,
+    Disturbance,
+    Lab,
+    Undisturbed,
+    row_of_sample,
+    slow_with_several_models,
+)
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids
 from tests.scripted import Reply
 
@@ -29,12 +37,17 @@ TORN = b'{"uid":"row-1","category":null,"quest'
 def interrupted(lab: Lab, undisturbed: Undisturbed, number: signal.Signals) -> Ended:
     """Evaluate as a process until exactly the rows of `FINISHED` are on disk; then a signal.
 
-    Of several requests about `HALF_JUDGED` the judge has answered one. All that was answered is in the ledger by then.
+    Of several requests about `HALF_JUDGED` the judge has answered one. All that was answered is in
+    the ledger by then.
     """
     halves = iter([None] if undisturbed.judge[HALF_JUDGED] > 1 else [])
     if lab.subject.has_judge:
         lab.policy.disturb(lambda uid: None if uid in ANSWERED else HANG)
-        lab.judge.disturb(lambda uid: None if uid in FINISHED else next(halves, HANG) if uid == HALF_JUDGED else HANG)
+        lab.judge.disturb(
+            lambda uid: (
+                None if uid in FINISHED else next(halves, HANG) if uid == HALF_JUDGED else HANG
+            )
+        )
     else:
         lab.policy.disturb(lambda uid: None if uid in FINISHED else HANG)
     samples = undisturbed.files.samples
@@ -43,9 +56,13 @@ def interrupted(lab: Lab, undisturbed: Undisturbed, number: signal.Signals) -> E
         started.until(lambda: uids_in(lab.files()) == finishing, "the first rows on disk")
         started.until(lambda: lab.policy.asked == set(uids()), "further rows under way")
         if lab.subject.has_judge:
-            started.until(lambda: all_are_shown(lab, undisturbed), "further answers before the judge")
+            started.until(
+                lambda: all_are_shown(lab, undisturbed), "further answers before the judge"
+            )
         answered = sum((lab.policy.answered + lab.judge.answered).values())
-        started.until(lambda: len(list(read_calls(lab.files().path))) == answered, "all answers in the ledger")
+        started.until(
+            lambda: len(list(read_calls(lab.files().path))) == answered, "all answers in the ledger"
+        )
         started.send(number)
         return lab.checked(started.ended())
 
@@ -54,18 +71,26 @@ def uids_in(files: RunFiles) -> set[str]:
     """The samples on disk; none while a line is half written."""
     path = files.path / "samples.jsonl"
     lines = path.read_bytes() if path.exists() else b""
-    return {json.loads(line)["uid"] for line in lines.splitlines()} if lines.endswith(b"\n") else set()
+    return (
+        {json.loads(line)["uid"] for line in lines.splitlines()} if lines.endswith(b"\n") else set()
+    )
 
 
 def all_are_shown(lab: Lab, undisturbed: Undisturbed) -> bool:
     """Whether the policy has said all of `ANSWERED`, and the judge is shown all of it."""
     texts = [text for uid in ANSWERED for text in lab.policy.texts(uid)]
-    return len(texts) == sum(undisturbed.policy[uid] for uid in ANSWERED) and all(map(lab.judge.was_shown, texts))
+    return len(texts) == sum(undisturbed.policy[uid] for uid in ANSWERED) and all(
+        map(lab.judge.was_shown, texts)
+    )
 
 
 @slow_with_several_models
-@pytest.mark.slow("rubric_checklist-judge")  # 0.3 s of CPU; other roles and environments are in the gate
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+@pytest.mark.slow(
+    "rubric_checklist-judge"
+)  # 0.3 s of CPU; other roles and environments are in the gate
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name
+)
 def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals
 ) -> None:
@@ -96,14 +121,20 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     undisturbed.same_results(lab.files())
     finished = {sample["uid"] for sample in kept}
     samples = sorted(lab.files().samples, key=itemgetter("uid"))
-    assert [sample for sample in samples if sample["uid"] in finished] == kept, "down to their timings"
-    assert policy_answered + lab.policy.answered == undisturbed.policy, "no answer was asked for twice"
+    assert [sample for sample in samples if sample["uid"] in finished] == kept, (
+        "down to their timings"
+    )
+    assert policy_answered + lab.policy.answered == undisturbed.policy, (
+        "no answer was asked for twice"
+    )
     assert judge_answered[HALF_JUDGED] == (1 if undisturbed.judge[HALF_JUDGED] > 1 else 0)
     assert judge_answered + lab.judge.answered == undisturbed.judge, "no answer was asked for twice"
     assert f"sent again: at most {in_flight}" in again.err
     assert not (lab.files().path / "calls.jsonl").exists()
     names = Counter((call.row, call.component, call.vote) for call in read_calls(lab.files().path))
-    assert names == Counter((call.row, call.component, call.vote) for call in read_calls(undisturbed.files.path))
+    assert names == Counter(
+        (call.row, call.component, call.vote) for call in read_calls(undisturbed.files.path)
+    )
 
 
 @slow_with_several_models
@@ -159,8 +190,12 @@ def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undis
     lab.evaluate("--resume").successful()
     whole = {"policy": undisturbed.policy, "judge": undisturbed.judge}
     for name, side in sides.items():
-        assert answered[name] + side.answered == whole[name], f"no answer of the {name} was asked for twice"
-        assert len(side.endpoint.requests) == sum((whole[name] - answered[name]).values()), "nor anything else"
+        assert answered[name] + side.answered == whole[name], (
+            f"no answer of the {name} was asked for twice"
+        )
+        assert len(side.endpoint.requests) == sum((whole[name] - answered[name]).values()), (
+            "nor anything else"
+        )
     scores = [(sample["uid"], sample["score"]) for sample in lab.files().samples]
     assert scores == [(sample["uid"], sample["score"]) for sample in undisturbed.files.samples]
 
@@ -175,7 +210,9 @@ def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
         assert ended.code == 2
         assert setting in ended.err and str(files.path) in ended.err
     assert lab.requests == 0
-    assert {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"} == before
+    assert {
+        path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"
+    } == before
 
 
 @slow_with_several_models
@@ -190,7 +227,10 @@ def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
     (files.path / "config.yaml").write_text(yaml.safe_dump(config))
     lab.restore()
     other = lab.evaluate("--env.eval_max_tokens=7", "--resume")
-    assert other.code == 2 and f"env.eval_max_tokens: {defaults['eval_max_tokens']} then, 7 now" in other.err
+    assert (
+        other.code == 2
+        and f"env.eval_max_tokens: {defaults['eval_max_tokens']} then, 7 now" in other.err
+    )
     lab.evaluate("--resume").successful()
     assert lab.requests == 0
     assert newer <= lab.config()["env"].keys(), "the run says it from now on"
@@ -206,7 +246,9 @@ def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
 
 
 @pytest.mark.slow("arena_hard-candidates", "mt_bench", "self_critique")
-@pytest.mark.parametrize("subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title)
+@pytest.mark.parametrize(
+    "subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title
+)
 def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
     """A baseline, reference, rubric or gold label that is another one is noticed, though the question is the same."""
     files = lab.finished()

@@ -64,7 +64,9 @@ def metrics_of(path: Path) -> dict[str, float | None]:
     ignored = ("latency", "per_second", "seconds")
     found = json.loads((path.with_suffix(".run") / "train_metrics.json").read_bytes())
     assert found["train/groups_judged"] > 0
-    return {name: value for name, value in found.items() if not any(word in name for word in ignored)}
+    return {
+        name: value for name, value in found.items() if not any(word in name for word in ignored)
+    }
 
 
 def noted_as_sent(path: Path) -> int:
@@ -85,11 +87,16 @@ def interrupted(lab: Lab, number: signal.Signals) -> Ended:
     side.disturb(first_row_alone)
     with lab.started(*argv(lab)) as started:
         path = lab.groups_path()
-        started.until(lambda: path.exists() and path.read_bytes().count(b"\n") == 1, "the first group on disk")
+        started.until(
+            lambda: path.exists() and path.read_bytes().count(b"\n") == 1, "the first group on disk"
+        )
         started.until(lambda: len(side.asked) == ROWS_AT_ONCE + 1, "further rows under way")
         started.until(lambda: noted_as_sent(path) == lab.requests, "all that has left has arrived")
         answered = sum((lab.policy.answered + lab.judge.answered).values())
-        started.until(lambda: len(list(read_calls(path.with_suffix(".run")))) == answered, "all answers in the ledger")
+        started.until(
+            lambda: len(list(read_calls(path.with_suffix(".run")))) == answered,
+            "all answers in the ledger",
+        )
         started.send(number)
         return lab.checked(started.ended())
 
@@ -110,7 +117,9 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
         with path.open("ab") as torn:
             torn.write(b'{"tokens": [[1, 2')
     else:
-        assert f"the groups that are finished are in {path}" in ended.err.replace("\n", " ").replace("  ", " ")
+        assert f"the groups that are finished are in {path}" in ended.err.replace(
+            "\n", " "
+        ).replace("  ", " ")
         _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
         assert (script, command[-1]) == (str(lab.subject.script), "--resume")
 
@@ -132,7 +141,9 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     ]
 
 
-def test_finished_process_resumes_without_a_request_and_may_be_extended(lab: Lab, whole: Whole) -> None:
+def test_finished_process_resumes_without_a_request_and_may_be_extended(
+    lab: Lab, whole: Whole
+) -> None:
     assert lab.command(*argv(lab, "--env.total_steps=2")).code == 0
     lab.restore()
     lab.command(*argv(lab, "--env.total_steps=2", "--resume")).successful()
@@ -147,7 +158,11 @@ def test_other_settings_do_not_resume_a_process(lab: Lab) -> None:
     assert lab.command(*argv(lab, "--env.total_steps=1")).code == 0
     before = lab.groups_path().read_bytes()
     lab.policy.restore()
-    others = {"--env.group_size=3": "env.group_size", "--env.seed=7": "env.seed", "--limit=2": "limit"}
+    others = {
+        "--env.group_size=3": "env.group_size",
+        "--env.seed=7": "env.seed",
+        "--limit=2": "limit",
+    }
     for flag, setting in others.items():
         ended = lab.command(*argv(lab, flag, "--resume"))
         assert ended.code == 2
@@ -171,7 +186,9 @@ def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
     assert [group["row"]["group"] for group in groups] == list(range(GROUPS))
     for group in groups:
         row = group["row"]
-        (asked,) = (call for call in calls.of(row["uid"], row["group"]) if call.component == "policy")
+        (asked,) = (
+            call for call in calls.of(row["uid"], row["group"]) if call.component == "policy"
+        )
         assert asked.messages is not None
         turns = [turn["content"] for turn in group["messages"][0]]
         assert [message["content"] for message in asked.messages] == turns[: len(asked.messages)]
@@ -180,7 +197,9 @@ def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
         assert all(isinstance(text, str) and text for text in row["texts"].values())
         assert row["question"] and "category" in row
     assert bool(groups[0]["row"]["texts"]) is (
-        not lab.subject.title.startswith(("aspect_critique-policy", "prompts", "example-constitution"))
+        not lab.subject.title.startswith(
+            ("aspect_critique-policy", "prompts", "example-constitution")
+        )
     )
 
 

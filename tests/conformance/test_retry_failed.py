@@ -51,7 +51,9 @@ def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the
 
 
 @slow_with_several_models
-def test_run_whose_failed_rows_were_all_that_it_lacked_is_complete(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_run_whose_failed_rows_were_all_that_it_lacked_is_complete(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     failed = evaluated_with_failures(lab)
     lab.evaluate(*RETRY).successful()
     assert lab.policy.asked | lab.judge.asked == failed
@@ -59,7 +61,9 @@ def test_run_whose_failed_rows_were_all_that_it_lacked_is_complete(lab: Lab, und
     assert lab.files().failures == []
 
 
-@pytest.mark.parametrize("subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title)
+@pytest.mark.parametrize(
+    "subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title
+)
 def test_rows_that_have_changed_are_left_alone(lab: Lab) -> None:
     failed = evaluated_with_failures(lab)
     kept = (lab.files().path / "samples.jsonl").read_bytes()
@@ -74,7 +78,11 @@ def test_rows_that_have_changed_are_left_alone(lab: Lab) -> None:
 @slow_with_several_models
 def test_finished_run_has_nothing_to_retry(lab: Lab) -> None:
     files = lab.finished()
-    before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name.endswith(".jsonl")}
+    before = {
+        path.name: path.read_bytes()
+        for path in files.path.iterdir()
+        if path.name.endswith(".jsonl")
+    }
     lab.restore()
     again = lab.evaluate(*RETRY).successful()
     assert "failed rows that are retried: 0" in again.err
@@ -85,5 +93,7 @@ def test_finished_run_has_nothing_to_retry(lab: Lab) -> None:
 def test_retry_failed_needs_resume(lab: Lab) -> None:
     ended = lab.evaluate("--retry_failed")
     assert ended.code == 2
-    assert ended.err.strip().endswith("--retry_failed: retries the failed rows of an earlier run; it needs --resume")
+    assert ended.err.strip().endswith(
+        "--retry_failed: retries the failed rows of an earlier run; it needs --resume"
+    )
     assert not lab.files().path.exists()

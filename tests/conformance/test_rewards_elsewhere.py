@@ -15,10 +15,13 @@ from tests.conformance.subjects import KEYS, Subject
 from tests.scripted import Reply, completion
 
 _TEXTS = (
-    "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: 1 [SCORE] 2",
-    "A child? I would rather not say anything at all about what that is. [[B]] Verdict: 0 [SCORE] 4",
+    "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: "
+    "1 [SCORE] 2",
+    "A child? I would rather not say anything at all about what that is. [[B]] Verdict: 0 [SCORE] "
+    "4",
     "I do not know.",
-    "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: 1 [SCORE] 2",
+    "You look at it for a while, and then you explain it to a child by an example. [[A]] Verdict: "
+    "1 [SCORE] 2",
 )
 
 
@@ -39,7 +42,9 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
     arguments = tuple(flag for flag in lab.argv_of_process(*flags)[1:] if "data_path" not in flag)
     if lab.subject.turns > 1:
         asked = lab.requests
-        with pytest.raises(SettingsError, match=r"'row-0' is a conversation of several turns, .* `judgegym serve`"):
+        with pytest.raises(
+            SettingsError, match=r"'row-0' is a conversation of several turns, .* `judgegym serve`"
+        ):
             opened(EnvironmentSource(str(lab.subject.script), arguments))
         assert asked == lab.requests
         return
@@ -47,7 +52,9 @@ def test_rewards_are_those_of_process(training: Lab, monkeypatch: pytest.MonkeyP
         environment = opened(EnvironmentSource(str(lab.subject.script), arguments))
         for group in lab.groups():
             row = environment.row(group["row"]["uid"])
-            assert [dict(message) for message in row.messages] == group["messages"][0][: len(row.messages)]
+            assert [dict(message) for message in row.messages] == group["messages"][0][
+                : len(row.messages)
+            ]
             results = environment.rewards_sync(row.uid, _TEXTS)
             assert [result.reward for result in results] == group["scores"]
             assert [result.status for result in results] == [

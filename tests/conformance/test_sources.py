@@ -58,20 +58,29 @@ def test_the_higher_source_wins_whichever_name_it_uses(
         flags = [f"--config={path}", *subject.role, *users]
 
         loaded = load_settings(subject.env_type, [*flags, f"--{other}={high}"], verb=verb)
-        assert attrgetter(first)(loaded.settings) is None, f"--{other} of the command line beats {first} of the file"
+        assert attrgetter(first)(loaded.settings) is None, (
+            f"--{other} of the command line beats {first} of the file"
+        )
         assert attrgetter(other)(loaded.settings) == high
-        assert [note for note in loaded.notes if other in note and first in note and "replaces" in note]
+        assert [
+            note for note in loaded.notes if other in note and first in note and "replaces" in note
+        ]
 
         variable = f"JUDGEGYM_{other.replace('.', '__').upper()}"
         with monkeypatch.context() as patched:
             patched.setenv(variable, str(high))
             loaded = load_settings(subject.env_type, flags, verb=verb)
-            assert attrgetter(first)(loaded.settings) is None and attrgetter(other)(loaded.settings) == high
+            assert (
+                attrgetter(first)(loaded.settings) is None
+                and attrgetter(other)(loaded.settings) == high
+            )
             loaded = load_settings(subject.env_type, [*flags, f"--{first}=low"], verb=verb)
             assert attrgetter(first)(loaded.settings) is not None
 
         with pytest.raises(SettingsError, match=f"--{other} .*nothing reads it beside --{first}"):
-            load_settings(subject.env_type, [*flags, f"--{first}=low", f"--{other}={high}"], verb=verb)
+            load_settings(
+                subject.env_type, [*flags, f"--{first}=low", f"--{other}={high}"], verb=verb
+            )
 
 
 def test_training_and_evaluation_data_are_two_things_in_serve(tmp_path: Path) -> None:
@@ -80,7 +89,10 @@ def test_training_and_evaluation_data_are_two_things_in_serve(tmp_path: Path) ->
     path.write_text("env: {eval_prompt_dataset: held_out.jsonl}", encoding="utf-8")
     flags = [f"--config={path}", "--env.train_prompt_dataset=mine.jsonl"]
     settings = load_settings(arena.env_type, flags, verb="serve").settings.env
-    assert (settings.train_prompt_dataset, settings.eval_prompt_dataset) == ("mine.jsonl", "held_out.jsonl")
+    assert (settings.train_prompt_dataset, settings.eval_prompt_dataset) == (
+        "mine.jsonl",
+        "held_out.jsonl",
+    )
 
 
 def test_the_result_says_which_data_were_judged(lab: Lab) -> None:

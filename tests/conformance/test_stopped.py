@@ -17,14 +17,19 @@ async def stopped(lab: Lab, *argv: str) -> Ended:
     """A command that gets SIGTERM while its policy works on a group."""
     lab.policy.disturb(lambda uid: HANG)
     with lab.started(*argv) as started:
-        await until(lambda: bool(lab.policy.asked) or started.process.poll() is not None, "the policy is asked")
+        await until(
+            lambda: bool(lab.policy.asked) or started.process.poll() is not None,
+            "the policy is asked",
+        )
         assert started.process.poll() is None, started.ended().said
         started.send(signal.SIGTERM)
         return lab.checked(await asyncio.to_thread(started.ended))
 
 
 async def test_process_ends_on_sigterm_and_writes_no_half_group(lab: Lab) -> None:
-    ended = await stopped(lab, *lab.argv_of_process(f"--env.group_size={GROUP}", "--env.total_steps=2"))
+    ended = await stopped(
+        lab, *lab.argv_of_process(f"--env.group_size={GROUP}", "--env.total_steps=2")
+    )
     assert ended.code == 128 + signal.SIGTERM, ended.said
     assert not lab.groups_path().exists() or lab.groups() == []
 

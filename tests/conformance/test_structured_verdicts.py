@@ -21,7 +21,9 @@ class TextOnly(Disturbed):
 
 def results(samples: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """What a sample says apart from texts."""
-    return [(sample["uid"], sample["score"], sample["headline"], sample["orders"]) for sample in samples]
+    return [
+        (sample["uid"], sample["score"], sample["headline"], sample["orders"]) for sample in samples
+    ]
 
 
 def formatted(endpoint: ScriptedEndpoint) -> int:
@@ -44,7 +46,9 @@ def test_scores_are_those_of_text(lab: Lab, undisturbed: Undisturbed) -> None:
         return
     files = lab.finished(OUTPUT)
     assert results(files.samples) == results(undisturbed.files.samples)
-    assert formatted(lab.judge.endpoint) == (len(lab.judge.endpoint.bodies) if lab.subject.has_judge else 0)
+    assert formatted(lab.judge.endpoint) == (
+        len(lab.judge.endpoint.bodies) if lab.subject.has_judge else 0
+    )
     assert formatted(lab.policy.endpoint) == 0
 
 
@@ -59,7 +63,11 @@ def test_a_judge_that_refuses_it_gives_the_samples_of_text(
     files = lab.finished(OUTPUT)
     assert files.without_run() == undisturbed.files.without_run()
     asked, refused = lab.judge.endpoint.bodies, formatted(lab.judge.endpoint)
-    notices = [notice for notice in files.report["config_general"]["notices"] if "refuses response_format" in notice]
+    notices = [
+        notice
+        for notice in files.report["config_general"]["notices"]
+        if "refuses response_format" in notice
+    ]
     models = {body["model"] for body in asked}
     log = (files.path / "run.log").read_text(encoding="utf-8")
     assert len(notices) == 1 and 0 < refused < len(asked)
@@ -70,4 +78,6 @@ def test_a_judge_that_refuses_it_gives_the_samples_of_text(
     resumed = lab.finished(OUTPUT, "--resume")
     assert resumed.without_run() == undisturbed.files.without_run()
     assert lab.requests == 0
-    assert len(resumed.report["config_general"]["notices"]) == len(files.report["config_general"]["notices"])
+    assert len(resumed.report["config_general"]["notices"]) == len(
+        files.report["config_general"]["notices"]
+    )

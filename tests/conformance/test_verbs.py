@@ -31,7 +31,9 @@ def refused(lab: Lab, *argv: str, words: list[str], **env: str) -> None:
 
 
 @pytest.mark.parametrize(("setting", "value", "verb", "other"), FOREIGN)
-def test_setting_of_another_verb_is_refused(lab: Lab, setting: str, value: str, verb: Verb, other: Verb) -> None:
+def test_setting_of_another_verb_is_refused(
+    lab: Lab, setting: str, value: str, verb: Verb, other: Verb
+) -> None:
     flag, variable = f"--{setting}={value}", f"JUDGEGYM_{setting.upper().replace('.', '__')}"
     argv = [verb, *lab.data(verb), *lab.subject.role]
     refused(lab, *argv, flag, words=[f"--{setting}", verb, other])
@@ -47,6 +49,8 @@ def test_file_may_hold_settings_of_several_verbs(lab: Lab) -> None:
 def test_a_profile_of_an_evaluation_names_the_rows_work(subject: Subject, tmp_path: Path) -> None:
     path = tmp_path / "profile.html"
     argv = "evaluate", "--offline", *subject.role, "--limit=3", f"--profile={path}"
-    ended = in_process(*argv, f"--env.data_dir_to_save_evals={tmp_path / 'run'}", env_type=subject.env_type)
+    ended = in_process(
+        *argv, f"--env.data_dir_to_save_evals={tmp_path / 'run'}", env_type=subject.env_type
+    )
     assert ended.code == 0 and str(path) in ended.err
     assert "judgegym/environments/evaluate" in path.read_text()

@@ -89,7 +89,9 @@ def test_several_processes_share_the_limits(tmp_path: Path, rows: datasets.Datas
     """In a process of its own: `datasets` forks, and this one has the threads and the signal handlers of its tests."""
     with serving(lambda request, number: Reply("[FEEDBACK] x [SCORE] 3", delay_s=0.1)) as judge:
         command = [sys.executable, "-c", IN_PROCESSES, str(tmp_path / "rows"), judge.base_url]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        ended = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        )
         scores, said, *_ = ended.stdout.splitlines()
         assert scores == str([0.5] * len(ROWS))
         assert said.startswith("num_proc: map runs in several processes")

@@ -59,18 +59,28 @@ def test_the_image_is_built_in_stages_and_runs_without_rights() -> None:
     ast.parse(instruction("HEALTHCHECK")[2])
 
 
-async def test_kubernetes_probes_what_there_is_and_waits_for_requests_in_flight(tmp_path: Path) -> None:
+async def test_kubernetes_probes_what_there_is_and_waits_for_requests_in_flight(
+    tmp_path: Path,
+) -> None:
     pod = documents()["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     config = tmp_path / "server.yaml"
     config.write_text("judge: rubric\n")
-    words = " ".join(["judge-server", *container["args"]]).replace("/etc/judgegym/server.yaml", str(config))
+    words = " ".join(["judge-server", *container["args"]]).replace(
+        "/etc/judgegym/server.yaml", str(config)
+    )
     pause = int(re.findall(r"sleep\((\d+)\)", json.dumps(container["lifecycle"]))[0])
     assert pod["terminationGracePeriodSeconds"] >= settings_of(words.split()).drain_s + pause
     (port,) = container["ports"]
     assert port["containerPort"] == 8400
-    assert documents()["Service"]["spec"]["selector"] == documents()["Deployment"]["spec"]["selector"]["matchLabels"]
-    paths = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
+    assert (
+        documents()["Service"]["spec"]["selector"]
+        == documents()["Deployment"]["spec"]["selector"]["matchLabels"]
+    )
+    paths = {
+        name: container[f"{name}Probe"]["httpGet"]["path"]
+        for name in ("startup", "liveness", "readiness")
+    }
     async with running() as server:
         assert {(await server.get(path)).status for path in paths.values()} == {200}
         server.service.drain()
@@ -108,25 +118,45 @@ async def test_metrics_are_parsed_and_tell_causes_tokens_queue_and_rate_limits()
     families = {each.name: each for each in text_string_to_metric_families(await exposition())}
     own = {name: each for name, each in families.items() if name.startswith("judgegym_")}
     unscored = own["judgegym_unscored_responses"].samples
-    seen = {each.labels["cause"] for each in unscored if each.name.endswith("_total") and each.value}
+    seen = {
+        each.labels["cause"] for each in unscored if each.name.endswith("_total") and each.value
+    }
     assert {"failed", "unparsable", "refused", "cut_off", "empty"} <= seen <= CAUSES
     failures = {each.labels["cause"] for each in own["judgegym_attempt_failures"].samples}
     assert {"429", "rejected"} <= failures <= {"429", "busy", "away", "broken", "rejected"}
-    counted = {each.name: each.value for each in own["judgegym_queue_seconds"].samples if each.labels["judge"] == ""}
+    counted = {
+        each.name: each.value
+        for each in own["judgegym_queue_seconds"].samples
+        if each.labels["judge"] == ""
+    }
     assert counted["judgegym_queue_seconds_count"] >= 6
     (tokens,) = [
-        each.value for each in own["judgegym_completion_tokens"].samples if each.name.endswith("_total") and each.value
+        each.value
+        for each in own["judgegym_completion_tokens"].samples
+        if each.name.endswith("_total") and each.value
     ]
     assert tokens >= 5
     labels = {name for each in own.values() for sample in each.samples for name in sample.labels}
-    assert labels <= {"judge", "protocol", "code", "status", "cause", "how", "monitor", "outcome", "le"}
+    assert labels <= {
+        "judge",
+        "protocol",
+        "code",
+        "status",
+        "cause",
+        "how",
+        "monitor",
+        "outcome",
+        "le",
+    }
 
 
 def declared(text: str) -> set[str]:
     """The names of all samples that there can be; of a metric without labels' values yet, by its type."""
     found = set[str]()
     for each in text_string_to_metric_families(text):
-        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(each.type, ("",))
+        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(
+            each.type, ("",)
+        )
         found |= {each.name + ending for ending in endings}
     return found
 
@@ -134,7 +164,11 @@ def declared(text: str) -> set[str]:
 async def test_rules_and_panels_are_about_metrics_and_labels_that_exist() -> None:
     text = await exposition()
     there = declared(text)
-    rules = [rule for group in yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"] for rule in group["rules"]]
+    rules = [
+        rule
+        for group in yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"]
+        for rule in group["rules"]
+    ]
     for rule in rules:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         assert rule["annotations"]["summary"] and re.fullmatch(r"\d+[smh]", rule.get("for", "5m"))
@@ -142,10 +176,13 @@ async def test_rules_and_panels_are_about_metrics_and_labels_that_exist() -> Non
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) >= 15
     assert all(
-        panel["title"] and panel["targets"] and panel["datasource"]["uid"] == "${datasource}" for panel in panels
+        panel["title"] and panel["targets"] and panel["datasource"]["uid"] == "${datasource}"
+        for panel in panels
     )
     assert {each["name"] for each in dashboard["templating"]["list"]} == {"datasource", "judge"}
-    queries = [target["expr"] for panel in panels for target in panel["targets"]] + [rule["expr"] for rule in rules]
+    queries = [target["expr"] for panel in panels for target in panel["targets"]] + [
+        rule["expr"] for rule in rules
+    ]
     named = {name for query in queries for name in re.findall(r"judgegym_\w+", query)}
     assert named - there == set()
     for query in queries:
@@ -158,7 +195,11 @@ async def test_rules_and_panels_are_about_metrics_and_labels_that_exist() -> Non
 @pytest.mark.timeout(600)
 def test_steps_of_the_dockerfile_run_in_a_clean_root() -> None:
     ended = subprocess.run(
-        [sys.executable, "deploy/check_dockerfile.py"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "deploy/check_dockerfile.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if ended.returncode == 2:
         pytest.skip(ended.stdout)

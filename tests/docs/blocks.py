@@ -2,10 +2,10 @@
 
 Generated blocks are left out: `test_generated.py` compares them with the code.
 
-A block without a language is what the commands of the block before it print; `…` stands for left out lines. Another
-output, of a run that no test makes, is a block of `text`.
-A block with a title (```` ```python title="my_trainer.py" ````) is a file that a reader saves; the commands after it
-find it. A comment `# exit code 1` says how a command ends that does not end well.
+A block without a language is what the commands of the block before it print; `…` stands for left
+out lines. Another output, of a run that no test makes, is a block of `text`.
+A block with a title (```` ```python title="my_trainer.py" ````) is a file that a reader saves; the
+commands after it find it. A comment `# exit code 1` says how a command ends that does not end well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ PAGES = [
     *(path for folder in _FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))),
 ]
 _BLOCK = re.compile(
-    r"^(?P<indent> *)```(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<text>.*?)^ *```", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)```(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<text>.*?)^ *```",
+    re.MULTILINE | re.DOTALL,
 )
 _TITLE = re.compile(r'title="([^"]+)"')
 _EXIT_CODE = re.compile(r"# exit code (\d+)")
@@ -49,7 +50,9 @@ class Block:
     def commands(self) -> Iterator[Command]:
         """The commands of a block for the shell; a quoted value may have several lines."""
         line, begins = "", 0
-        for number, part in enumerate(re.sub(r"\\\n", "\\\n ", self.text).splitlines(), self.line + 1):
+        for number, part in enumerate(
+            re.sub(r"\\\n", "\\\n ", self.text).splitlines(), self.line + 1
+        ):
             line, begins = (line, begins) if line else ("", number)
             if part.endswith("\\"):
                 line += part[:-1]
@@ -97,7 +100,9 @@ class Command:
         return cls(tuple(assignments), program, tuple(rest), code, line)
 
     def __str__(self) -> str:
-        return shlex.join([*(f"{name}={value}" for name, value in self.variables), self.program, *self.words])
+        return shlex.join(
+            [*(f"{name}={value}" for name, value in self.variables), self.program, *self.words]
+        )
 
 
 def blocks(page: Path) -> list[Block]:
@@ -107,7 +112,11 @@ def blocks(page: Path) -> list[Block]:
     for match in _BLOCK.finditer(text):
         title = _TITLE.search(match["rest"])
         line = text.count("\n", 0, match.start()) + 1
-        handwritten.append(Block(match["language"], title[1] if title else "", textwrap.dedent(match["text"]), line))
+        handwritten.append(
+            Block(
+                match["language"], title[1] if title else "", textwrap.dedent(match["text"]), line
+            )
+        )
     return handwritten
 
 

@@ -1,7 +1,7 @@
 """Why a command or a block of a page is not run by a test: what it needs is read from itself, never from a list.
 
-A command runs unless it needs a key, an endpoint or a file that the page does not make, a package that the tests do not
-have, or something that only a reader knows. Everything else must run.
+A command runs unless it needs a key, an endpoint or a file that the page does not make, a package
+that the tests do not have, or something that only a reader knows. Everything else must run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _MODULES = {
     "judgegym.offline": "offline-server",
     "judgegym.server": "judge-server",
 }
-_PLUGIN = tomllib.loads((ROOT / "examples" / "plugin" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_PLUGIN = tomllib.loads(
+    (ROOT / "examples" / "plugin" / "pyproject.toml").read_text(encoding="utf-8")
+)["project"]
 _OF_PLUGIN = {name for group in _PLUGIN["entry-points"].values() for name in group}
 """Commands, environments and judges of the example that `tests/test_wheel.py` installs and runs."""
 PORT = re.compile(r"(?P<before>(?:127\.0\.0\.1|localhost):|--port[= ])(?P<port>\d{4,5})\b")
@@ -73,18 +75,23 @@ def why_not_run(command: Command, files: Collection[str], served: Collection[int
         served: the ports at which the page's commands before it listen.
 
     Raises:
-        AssertionError: it is a mistake: a program, a target of make or a file of the project that is not there.
+        AssertionError: it is a mistake: a program, a target of make or a file of the project that
+            is not there.
     """
     words = words_of_judgegym(command)
     if command.program == "make":
-        assert re.search(rf"^{command.words[0]}:", _MAKEFILE, re.MULTILINE), f"unknown target: {command}"
+        assert re.search(rf"^{command.words[0]}:", _MAKEFILE, re.MULTILINE), (
+            f"unknown target: {command}"
+        )
     if command.program in ("make", "pip", "uv", "source", "git"):
         return f"set-up: {command.program}"
     if command.program == "export":
         return "a key, or what only the reader knows" if "…" in command.words[0] else ""
     if command.program in _OTHERS:
         return f"another program: {command.program}"
-    assert command.program in {"judgegym", "python", "run-api", "cd", *SHELL}, f"unknown program: {command}"
+    assert command.program in {"judgegym", "python", "run-api", "cd", *SHELL}, (
+        f"unknown program: {command}"
+    )
     for word in command.words:
         if _PLACEHOLDER.search(word) and not word.startswith(("{", "[")):
             return f"a placeholder: {word}"
@@ -99,14 +106,25 @@ def _of_endpoints(words: list[str], served: Collection[int]) -> str:
     for url in _asked(words):
         port = PORT.search(url)
         if port is None or int(port["port"]) not in served:
-            return f"a key: asks {url}" if is_public(url) else f"an endpoint: nothing on the page listens at {url}"
+            return (
+                f"a key: asks {url}"
+                if is_public(url)
+                else f"an endpoint: nothing on the page listens at {url}"
+            )
     return ""
 
 
 def _asked(words: list[str]) -> Iterator[str]:
     """The base URLs that a command asks, but for stand-ins that it starts itself."""
     command, *rest = words
-    if set(rest) & {"--help", "-h", "--help_all", "--show_config", "--show_config=changed", "--plan"}:
+    if set(rest) & {
+        "--help",
+        "-h",
+        "--help_all",
+        "--show_config",
+        "--show_config=changed",
+        "--plan",
+    }:
         return
     if "--offline" in rest:
         named = re.findall(r"base_url[\"']?[=: ]+[\"']?(https?://[^\s\"',]+)", " ".join(rest))
@@ -118,7 +136,11 @@ def _asked(words: list[str]) -> Iterator[str]:
         yield from (*asked.policy, *asked.judge)
     elif command == "judge-server":
         settings = load(RewardServerSettings, rest, prog=command, reshape=with_preset).settings
-        yield from (mount.judge_base_url for mount in settings.mounted_judges().values() if mount.asks_endpoint)
+        yield from (
+            mount.judge_base_url
+            for mount in settings.mounted_judges().values()
+            if mount.asks_endpoint
+        )
     elif command == "score":
         settings_of_score = load(ScoreSettings, with_data(rest), prog=command).settings
         if settings_of_score.merge is None and settings_of_score.asks_endpoint:
@@ -133,7 +155,14 @@ def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:
             return "a tool of those who work on the project"
         package = sorted(ROOT.joinpath(*words[1].split(".")).rglob("*.py"))
         return _of_imports(
-            {words[1], *(name for each in package for name in imported(ast.parse(each.read_text(encoding="utf-8"))))}
+            {
+                words[1],
+                *(
+                    name
+                    for each in package
+                    for name in imported(ast.parse(each.read_text(encoding="utf-8")))
+                ),
+            }
         )
     if words[0] in files:
         return ""
@@ -142,7 +171,9 @@ def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:
         assert "/" not in words[0], f"no such file: {words[0]}"
         return f"a file of the reader's: {words[0]}"
     beside = sorted(path.parent.glob("*.py")) if path.parent != ROOT / "examples" else [path]
-    return _of_imports({name for each in beside for name in imported(ast.parse(each.read_text(encoding="utf-8")))})
+    return _of_imports(
+        {name for each in beside for name in imported(ast.parse(each.read_text(encoding="utf-8")))}
+    )
 
 
 def _of_imports(modules: Collection[str]) -> str:

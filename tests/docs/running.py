@@ -1,8 +1,8 @@
 """Runs a page's commands and Python as a reader does, in order, in a folder with the repository's files.
 
-What never ends (servers, `serve`) is started, awaited until it is ready, kept for the commands after it, and ended at
-the end of the page with Ctrl-C. Ports are the only thing that differs from the page: each becomes a free one, so that
-pages can run at the same time.
+What never ends (servers, `serve`) is started, awaited until it is ready, kept for the commands
+after it, and ended at the end of the page with Ctrl-C. Ports are the only thing that differs from
+the page: each becomes a free one, so that pages can run at the same time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from tests.docs.reasons import PORT, SHELL, why_not_run, why_not_run_python, wor
 from tests.forking import ROOT, Forked
 from tests.trainer import free_port
 
-DEFAULT_PORTS = {"judge-server": 8400, "view": 8300, "label": 8301, "run-api": 8000, "offline-server": 8500}
+DEFAULT_PORTS = {
+    "judge-server": 8400,
+    "view": 8300,
+    "label": 8301,
+    "run-api": 8000,
+    "offline-server": 8500,
+}
 _ENDED_BY_CTRL_C = (0, 130)
 _OWN = frozenset({".git", ".venv", "build", "data", "runs", "examples"})
 _API = "--env.rollout_server_url"
@@ -48,7 +54,11 @@ class Step:
     @property
     def shown(self) -> str:
         """The step in one line."""
-        return str(self.what) if isinstance(self.what, Command) else f"python from line {self.what.line}"
+        return (
+            str(self.what)
+            if isinstance(self.what, Command)
+            else f"python from line {self.what.line}"
+        )
 
 
 def steps_of(page: Path) -> list[Step]:
@@ -71,8 +81,12 @@ def steps_of(page: Path) -> list[Step]:
 
 def _listens_at(command: Command) -> int | None:
     """The port at which a server of the page listens; none for what is no server."""
-    server = command.program if command.program == "run-api" else (words_of_judgegym(command) or [""])[0]
-    if server not in DEFAULT_PORTS or {"--help", "--help_all", "--export", "--import"} & set(command.words):
+    server = (
+        command.program if command.program == "run-api" else (words_of_judgegym(command) or [""])[0]
+    )
+    if server not in DEFAULT_PORTS or {"--help", "--help_all", "--export", "--import"} & set(
+        command.words
+    ):
         return None
     given = PORT.search(" ".join(command.words))
     return int(given["port"]) if given else DEFAULT_PORTS[server]
@@ -97,7 +111,9 @@ class Reader:
         """Compare a block with what the commands before it have printed, but for line ends, rules and times."""
         printed = _plain("".join(self.printed))
         for part in re.split(r"^…$", block.text, flags=re.MULTILINE):
-            assert _plain(part) in printed, f"line {block.line}: not printed:\n{part}\nbut:\n{''.join(self.printed)}"
+            assert _plain(part) in printed, (
+                f"line {block.line}: not printed:\n{part}\nbut:\n{''.join(self.printed)}"
+            )
 
     def save(self, block: Block) -> None:
         """Save a block that has a title as the file of this name."""
@@ -122,14 +138,22 @@ class Reader:
             self.variables[name] = value
         elif command.program in SHELL:
             ended = subprocess.run(
-                [command.program, *words], cwd=self.folder, capture_output=True, text=True, check=False
+                [command.program, *words],
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                check=False,
             )
-            assert ended.returncode == command.code, f"line {command.line}: {command}\n{ended.stdout}{ended.stderr}"
+            assert ended.returncode == command.code, (
+                f"line {command.line}: {command}\n{ended.stdout}{ended.stderr}"
+            )
         elif command.program == "python" and words[0] == "-c":
             self._run_file(words[1], command.line, command.code)
         elif port is not None or of_judgegym == "serve":
             if of_judgegym == "serve" and _API not in " ".join(words):
-                api = self.ports.get(DEFAULT_PORTS["run-api"]) or free_port()  # never one that runs on this machine
+                api = (
+                    self.ports.get(DEFAULT_PORTS["run-api"]) or free_port()
+                )  # never one that runs on this machine
                 words.append(f"{_API}=http://127.0.0.1:{api}")
             self._start(command, _for_python(command.program, words), variables, port)
         elif command.program == "judgegym" and of_judgegym in VERBS and "--help" not in words:
@@ -144,7 +168,9 @@ class Reader:
             process.send_signal(signal.SIGINT)
             process.communicate(PATIENCE_S)
             said = errors.read_text()
-            assert process.returncode in _ENDED_BY_CTRL_C, f"ended with {process.returncode}: {shown}\n{said}"
+            assert process.returncode in _ENDED_BY_CTRL_C, (
+                f"ended with {process.returncode}: {shown}\n{said}"
+            )
             assert "Traceback" not in said, f"{shown}\n{said}"
             process.close()
         self.started.clear()
@@ -156,7 +182,10 @@ class Reader:
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _with_ports(self, text: str) -> str:
-        return PORT.sub(lambda found: found["before"] + str(self.ports.get(int(found["port"]), found["port"])), text)
+        return PORT.sub(
+            lambda found: found["before"] + str(self.ports.get(int(found["port"]), found["port"])),
+            text,
+        )
 
     def _flags_with_ports(self, words: tuple[str, ...], port: int | None) -> list[str]:
         """The words with `--port=N` as one word, and with one for a server that has none."""
@@ -168,7 +197,9 @@ class Reader:
             return [*words, f"--port={self.ports[port]}"]
         return shlex.split(re.sub(r"--port[= ](\d+)", r"--port=\1", shlex.join(words)))
 
-    def _run_in_process(self, command: Command, words: list[str], variables: dict[str, str]) -> None:
+    def _run_in_process(
+        self, command: Command, words: list[str], variables: dict[str, str]
+    ) -> None:
         verb, place, *rest = words
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
@@ -194,15 +225,23 @@ class Reader:
         assert process.returncode == command.code, f"line {command.line}: {command}\n{said}"
         self.printed.append(out.decode())
 
-    def _start(self, command: Command, words: list[str], variables: dict[str, str], port: int | None) -> None:
+    def _start(
+        self, command: Command, words: list[str], variables: dict[str, str], port: int | None
+    ) -> None:
         errors = self.folder / f".errors-{len(self.started)}"
         with errors.open("wb") as stream:
-            process = Forked(words, cwd=self.folder, env=variables, kept=("out",), errors=stream.fileno())
+            process = Forked(
+                words, cwd=self.folder, env=variables, kept=("out",), errors=stream.fileno()
+            )
         self.started.append((str(command), process, errors))
 
         def ready() -> bool:
-            assert process.poll() is None, f"line {command.line}: ended: {command}\n{errors.read_text()}"
-            return "waiting for" in errors.read_text() if port is None else _answers(self.ports[port])
+            assert process.poll() is None, (
+                f"line {command.line}: ended: {command}\n{errors.read_text()}"
+            )
+            return (
+                "waiting for" in errors.read_text() if port is None else _answers(self.ports[port])
+            )
 
         eventually(ready, f"ready: {command}")
         if (words_of_judgegym(command) or [""])[0] == "label":

@@ -107,10 +107,18 @@ def _holds(kind: str, value: Any) -> bool:
         return value is None or _holds(kind.removesuffix(" or null"), value)
     container, of, elements = kind.partition(" of ")
     if of:
-        element = elements.replace("truths", "true or false").replace("s or nulls", " or null").removesuffix("s")
+        element = (
+            elements.replace("truths", "true or false")
+            .replace("s or nulls", " or null")
+            .removesuffix("s")
+        )
         values = value.values() if isinstance(value, dict) else value
-        return isinstance(value, _TYPES[container]) and all(_holds(element, each) for each in values)
-    return isinstance(value, _TYPES[kind]) and (kind == "value" or isinstance(value, bool) == (kind == "true or false"))
+        return isinstance(value, _TYPES[container]) and all(
+            _holds(element, each) for each in values
+        )
+    return isinstance(value, _TYPES[kind]) and (
+        kind == "value" or isinstance(value, bool) == (kind == "true or false")
+    )
 
 
 def section_fields(page: Path, section: str) -> dict[str, Field]:
@@ -181,9 +189,13 @@ class Check:
         needed = [
             name
             for name, field in self._fields.items()
-            if name.startswith(path) and not field.may_be_absent and not {".", "["} & {*name[len(path) :]}
+            if name.startswith(path)
+            and not field.may_be_absent
+            and not {".", "["} & {*name[len(path) :]}
         ]
-        assert [name for name in needed if name[len(path) :] not in value] == [], "fields that are never absent"
+        assert [name for name in needed if name[len(path) :] not in value] == [], (
+            "fields that are never absent"
+        )
 
     def _value(self, value: Any, path: str) -> None:
         field = self._fields.get(path)

@@ -39,10 +39,14 @@ def test_the_page_runs_in_order(page: Path, tmp_path: Path) -> None:
                 reading.check_printed(block)
             elif block.language == "bash":
                 reading.printed.clear()
-            for _ in block.commands() if block.language == "bash" else [block] if _shown(block) else []:
+            for _ in (
+                block.commands() if block.language == "bash" else [block] if _shown(block) else []
+            ):
                 step = next(steps)
                 if step.reason:
-                    print(f"{name_of(page)}:{step.what.line}: not run ({step.reason}): {step.shown}")
+                    print(
+                        f"{name_of(page)}:{step.what.line}: not run ({step.reason}): {step.shown}"
+                    )
                 elif isinstance(step.what, Command):
                     reading.run(step.what)
                 else:
@@ -55,9 +59,21 @@ def _shown(block: Block) -> bool:
 
 def test_the_pages_have_commands_of_all_kinds() -> None:
     found = {
-        words[0] for page in WITH_STEPS for step in steps_of(page) if (words := _judgegym(step)) and not step.reason
+        words[0]
+        for page in WITH_STEPS
+        for step in steps_of(page)
+        if (words := _judgegym(step)) and not step.reason
     }
-    assert found >= {"evaluate", "serve", "process", "report", "compare", "view", "judge-server", "score"}
+    assert found >= {
+        "evaluate",
+        "serve",
+        "process",
+        "report",
+        "compare",
+        "view",
+        "judge-server",
+        "score",
+    }
 
 
 @pytest.mark.parametrize("line", ["judgegm list", "make tests", "python examples/no_such.py"])
@@ -107,9 +123,13 @@ def test_code_is_code(page: Path) -> None:
             importlib.import_module("tomllib").loads(block.text)
 
 
-def test_python_of_the_page_on_groups_prints_that_the_orders_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_of_the_page_on_groups_prints_that_the_orders_agree(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (python,) = [
-        block.text for block in blocks(ROOT / "docs" / "judges" / "group_judging.md") if block.language == "python"
+        block.text
+        for block in blocks(ROOT / "docs" / "judges" / "group_judging.md")
+        if block.language == "python"
     ]
     exec(compile(python, "docs/judges/group_judging.md", "exec"), {})
     said = capsys.readouterr().out

@@ -24,13 +24,16 @@ def rates(name: str, values: Sequence[Any], of: Sequence[Any]) -> dict[str, floa
 def shared(counting: Sequence[Line], failed: Sequence[Line]) -> Found:
     """Those of all environments in which one policy answers and a judge is asked."""
     rows = [*counting, *failed]
-    said = [each for row in rows for each in ([row] if "model_answer" in row else row["completions"])]
+    said = [
+        each for row in rows for each in ([row] if "model_answer" in row else row["completions"])
+    ]
     critiqued = [row for row in rows if "critique" in row]
     changes = [row["score"] - row["critique"]["before_score"] for row in critiqued]
     found = {
         "selected_rows": len(rows),
         "total_samples": len(counting),
-        "judge_error_rate": sum(row["status"] in ("judge_failed", "unparsable") for row in failed) / len(rows),
+        "judge_error_rate": sum(row["status"] in ("judge_failed", "unparsable") for row in failed)
+        / len(rows),
         "policy_error_rate": sum(row["status"] == "policy_failed" for row in failed) / len(rows),
         "response_length_chars": fmean(len(each["model_answer"]) for each in said),
         "truncated_response_rate": fmean(each["finish_reason"] == "length" for each in said),
@@ -38,7 +41,11 @@ def shared(counting: Sequence[Line], failed: Sequence[Line]) -> Found:
     }
     for role in ("policy", "judge"):
         made = [row["run"][f"{role}_calls"] for row in rows]
-        calls = [call for each in made for call in (each.values() if isinstance(each, dict) else each or ())]
+        calls = [
+            call
+            for each in made
+            for call in (each.values() if isinstance(each, dict) else each or ())
+        ]
         answered = [call["latency_s"] for call in calls if call["latency_s"] and not call["cached"]]
         found |= {
             f"{role}_calls": len(calls),
@@ -50,7 +57,9 @@ def shared(counting: Sequence[Line], failed: Sequence[Line]) -> Found:
         found |= {
             "critique_changed_rate": fmean(change != 0 for change in changes),
             "critique_mean_change": fmean(changes),
-            "critique_rounds": fmean(max(each["round"] for each in row["critique"]["rounds"]) for row in critiqued),
+            "critique_rounds": fmean(
+                max(each["round"] for each in row["critique"]["rounds"]) for row in critiqued
+            ),
         }
     return found
 
@@ -63,8 +72,12 @@ def arena(rows: Sequence[Line], failed: Sequence[Line]) -> Found:
         "overall_winrate": sum(map(sum, entries)) / sum(map(len, entries)),
         "win_count": sum(row["label"] == "win" for row in rows),
         "tie_rate": fmean(row["label"] == "tie" for row in rows),
-        "position_agreement_rate": fmean(each["model_is_a"] == each["model_is_b"] for each in orders),
-        "first_position_advantage": fmean(each["model_is_a"] - each["model_is_b"] for each in orders),
+        "position_agreement_rate": fmean(
+            each["model_is_a"] == each["model_is_b"] for each in orders
+        ),
+        "first_position_advantage": fmean(
+            each["model_is_a"] - each["model_is_b"] for each in orders
+        ),
     }
 
 
@@ -78,7 +91,9 @@ def candidates(rows: Sequence[Line], failed: Sequence[Line]) -> Found:
     of_one = [game for game in games if "offline-policy-1" in (game["first"], game["second"])]
     return {
         "overall_winrate": points[True] / (points[True] + points[False]),
-        "first_position_advantage": fmean(2 * game["points"] - 1 for game in games if game["decided"] == "judge"),
+        "first_position_advantage": fmean(
+            2 * game["points"] - 1 for game in games if game["decided"] == "judge"
+        ),
         "games_offline-policy-1": len(of_one),
         "games_played": len(games),
         "wrong_answers": sum(
@@ -97,10 +112,16 @@ def pairwise(rows: Sequence[Line], failed: Sequence[Line]) -> Found:
         "percent_correct": fmean(row["score"] for row in rows),
         "choice_format_compliance_rate": fmean(letter is not None for _, letter in pairs),
         **rates("gold_letter_freq_", "ABCD", [gold for gold, _ in pairs]),
-        **rates("predicted_letter_freq_", "ABCD", [letter for _, letter in pairs if letter is not None]),
-        "wrong_answer_a_bias_rate": fmean(letter == "A" for gold, letter in pairs if letter not in (None, gold)),
+        **rates(
+            "predicted_letter_freq_", "ABCD", [letter for _, letter in pairs if letter is not None]
+        ),
+        "wrong_answer_a_bias_rate": fmean(
+            letter == "A" for gold, letter in pairs if letter not in (None, gold)
+        ),
         "avg_ties_rating": fmean(rating for rating in ratings if rating is not None),
-        **rates("ties_rating_freq_", range(1, 11), [rating for rating in ratings if rating is not None]),
+        **rates(
+            "ties_rating_freq_", range(1, 11), [rating for rating in ratings if rating is not None]
+        ),
     }
 
 
@@ -109,7 +130,9 @@ def aspects(rows: Sequence[Line], failed: Sequence[Line]) -> Found:
     found = {
         **shared(rows, failed),
         "mean_reward": fmean(row["score"] for row in rows),
-        "votes_per_verdict": fmean(sum(vote["yes"] is not None for vote in each["votes"]) for each in verdicts),
+        "votes_per_verdict": fmean(
+            sum(vote["yes"] is not None for vote in each["votes"]) for each in verdicts
+        ),
         "veto_rate": fmean(row["detail"]["vetoed_by"] is not None for row in rows),
     }
     for name, bad in (("harmfulness", True), ("correctness", False)):
@@ -137,7 +160,9 @@ def rubric(rows: Sequence[Line], failed: Sequence[Line]) -> Found:
         **shared(rows, failed),
         "mean_score": fmean(row["score"] for row in rows),
         "mean_reward": fmean((row["score"] - 1) / 4 for row in rows),
-        "spread_of_judgments": fmean(stdev(each["score"] for each in of_row) for of_row in judgments),
+        "spread_of_judgments": fmean(
+            stdev(each["score"] for each in of_row) for of_row in judgments
+        ),
         "strict_format_rate": fmean(each["strict"] for of_row in judgments for each in of_row),
     }
 
@@ -158,9 +183,13 @@ def peers(rows: Sequence[Line], failed: Sequence[Line]) -> Found:
     cells = [cell for row in rows for cell in row["detail"]["cells"]]
     changes = [cell["score"] - cell["before_score"] for cell in cells if cell["rounds"]]
     return {
-        "mean_score": fmean(fmean(cell["score"] for cell in row["detail"]["cells"]) for row in rows),
+        "mean_score": fmean(
+            fmean(cell["score"] for cell in row["detail"]["cells"]) for row in rows
+        ),
         **{
-            f"mean_score_{slug(name)}": fmean(cell["score"] for cell in cells if cell["candidate"] == name)
+            f"mean_score_{slug(name)}": fmean(
+                cell["score"] for cell in cells if cell["candidate"] == name
+            )
             for name in {cell["candidate"] for cell in cells}
         },
         "critique_raised_rate": fmean(change > 0 for change in changes),
@@ -185,7 +214,10 @@ FORMULAS: Mapping[str, Callable[[Sequence[Line], Sequence[Line]], Found]] = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formulas_give_the_metrics_of_a_run(name: str, runs: Runs) -> None:
     run = runs(name)
-    found = {f"eval/{short}": value for short, value in FORMULAS[name](run.files.samples, run.files.failures).items()}
+    found = {
+        f"eval/{short}": value
+        for short, value in FORMULAS[name](run.files.samples, run.files.failures).items()
+    }
     assert {metric: run.metrics[metric] for metric in found} == pytest.approx(found)
 
 
@@ -195,7 +227,11 @@ def of_groups(run: Finished) -> Found:
     rewards, lengths = [], []
     for group in groups:
         overrides = group.get("overrides", [{}] * len(group["scores"]))
-        rewards += [reward for reward, override in zip(group["scores"], overrides, strict=True) if not override]
+        rewards += [
+            reward
+            for reward, override in zip(group["scores"], overrides, strict=True)
+            if not override
+        ]
         lengths += [sum(token != -100 for token in mask) for mask in group["masks"]]
     statuses = [turns[-1]["judgment"]["status"] for group in groups for turns in group["messages"]]
     return {
@@ -211,7 +247,9 @@ def of_groups(run: Finished) -> Found:
     }
 
 
-@pytest.mark.parametrize("name", ["arena-groups", "arena-failing-groups", "arena-together", "rubric-groups"])
+@pytest.mark.parametrize(
+    "name", ["arena-groups", "arena-failing-groups", "arena-together", "rubric-groups"]
+)
 def test_formulas_give_the_metrics_of_groups(name: str, runs: Runs) -> None:
     run = runs(name)
     found = {f"train/{short}": value for short, value in of_groups(run).items()}

@@ -24,7 +24,11 @@ from tests.docs.blocks import name_of
 from tests.docs.tables import DOCS
 from tests.forking import ROOT
 
-PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "<!-- generated: " in page.read_text(encoding="utf-8")]
+PAGES = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if "<!-- generated: " in page.read_text(encoding="utf-8")
+]
 CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"
 COMMANDS = ("score", "judge-server", "attack")
 """Commands whose blocks of settings have their name as kind."""
@@ -40,7 +44,9 @@ def _built_in_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_page_has_the_blocks_that_the_code_gives(page: Path) -> None:
     markdown = page.read_text(encoding="utf-8")
-    assert len(BLOCK.findall(markdown)) == markdown.count("<!-- generated: "), "a block without its end"
+    assert len(BLOCK.findall(markdown)) == markdown.count("<!-- generated: "), (
+        "a block without its end"
+    )
     assert write.render(markdown) == markdown, "a stale block: run `python -m docs.tools.write`"
 
 
@@ -69,13 +75,17 @@ def test_every_prompt_is_on_a_page() -> None:
         if match["kind"] == "prompt"
     }
     assert words == {*prompts.MESSAGES, *prompts.FILES}
-    assert "<|The Start of Assistant A's Answer|>" in prompts.prompt_block("Arena-Hard: what the judge is asked")
+    assert "<|The Start of Assistant A's Answer|>" in prompts.prompt_block(
+        "Arena-Hard: what the judge is asked"
+    )
 
 
 def test_every_setting_is_in_a_table_with_what_it_does() -> None:
     rows = dict(documented_settings())
     for environment in built_in():
-        for setting in declared_settings(with_all_choices(settings_type(load_environment(environment)))):
+        for setting in declared_settings(
+            with_all_choices(settings_type(load_environment(environment)))
+        ):
             row = rows.get(f"{environment}.{setting.name}") or rows.get(setting.name, "")
             assert has_declaration(row, setting), setting.name
     for command, settings in (("judge-server", RewardServerSettings), ("score", ScoreSettings)):
@@ -92,7 +102,11 @@ def documented_settings() -> Iterator[tuple[str, str]]:
             if block["kind"] != "settings":
                 continue
             kind, *words = block["words"].split()
-            scope = {"own": words[:1], "flags": words[:1], **{name: [name] for name in COMMANDS}}.get(kind, [])
+            scope = {
+                "own": words[:1],
+                "flags": words[:1],
+                **{name: [name] for name in COMMANDS},
+            }.get(kind, [])
             for name, cells in re.findall(r"^\| `([^`]+)` (\|.*)$", block[0], re.MULTILINE):
                 yield ".".join([*scope, name]), cells
 
@@ -116,5 +130,7 @@ def test_method_is_shown_without_its_class() -> None:
 
 
 def test_missing_name_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"constitution_environment\.py defines no Env\.nothing and no no_such"):
+    with pytest.raises(
+        ValueError, match=r"constitution_environment\.py defines no Env\.nothing and no no_such"
+    ):
         select_names(CONSTITUTION, ["Env.nothing", "PROMPT", "no_such"])

@@ -36,14 +36,25 @@ from tests.docs.runs import (
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
-OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped", "conversations", "conversations-groups")
+OF_SHARED = (
+    "arena",
+    "arena-groups",
+    "arena-together",
+    "pairwise-dropped",
+    "conversations",
+    "conversations-groups",
+)
 OF_SHARED += ("rubric-jury", "aspects-jury-groups")
 """Runs that write each shared metric between them."""
 _MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
 
 
 def _in_samples(column: str) -> list[str]:
-    rows = (json.loads(line) for path in SAMPLES.glob("*.jsonl") for line in path.read_text("utf-8").splitlines())
+    rows = (
+        json.loads(line)
+        for path in SAMPLES.glob("*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    )
     return list({slug(row[column]): None for row in rows if row.get(column)})
 
 
@@ -52,7 +63,10 @@ def _tags() -> set[str]:
     lines = (SAMPLES / "rubric_checklist.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     return {
-        tag for row in rows for each in (row["example_tags"], *(one["tags"] for one in row["rubrics"])) for tag in each
+        tag
+        for row in rows
+        for each in (row["example_tags"], *(one["tags"] for one in row["rubrics"]))
+        for tag in each
     }
 
 
@@ -94,10 +108,14 @@ def documented(page: str) -> dict[str, Documented]:
     return {name: metric for metric in metrics_of(page) for name in metric.expanded(PLACEHOLDERS)}
 
 
-def check(found: Finished, known: Mapping[str, Documented], left_out_together: Collection[str]) -> None:
+def check(
+    found: Finished, known: Mapping[str, Documented], left_out_together: Collection[str]
+) -> None:
     """Each metric of a run is on the page, and its value within the range."""
     assert sorted(found.metrics.keys() - known.keys()) == [], "metrics that no page explains"
-    assert sorted(found.left_out - known.keys() - {*left_out_together}) == [], "metrics that no page explains"
+    assert sorted(found.left_out - known.keys() - {*left_out_together}) == [], (
+        "metrics that no page explains"
+    )
     outside = {
         name: value
         for name, value in found.metrics.items()
@@ -113,10 +131,14 @@ def written(found: Sequence[Finished]) -> set[str]:
 def never_written(page: str, found: Sequence[Finished], beside: Sequence[str] = ()) -> list[str]:
     """The metrics of a page of which no run has written one."""
     names = {*written(found), *beside}
-    return [metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))]
+    return [
+        metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))
+    ]
 
 
-@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, MT_BENCH, PROMPTS])
+@pytest.mark.parametrize(
+    "page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, MT_BENCH, PROMPTS]
+)
 def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_is_written(
     page: str, runs: Runs
 ) -> None:
@@ -127,17 +149,32 @@ def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_i
     assert never_written(page, found) == []
 
 
-def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explained_is_written(tmp_path: Path) -> None:
+def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explained_is_written(
+    tmp_path: Path,
+) -> None:
     rows = [
-        {"prompt": "Name a prime.", "chosen": "Eleven is prime.", "rejected": "Nine.", "subset": "Precise IF"},
-        {"prompt": "Name a fruit.", "chosen": "A fruit is a pear.", "rejected": " ", "subset": "Precise IF"},
+        {
+            "prompt": "Name a prime.",
+            "chosen": "Eleven is prime.",
+            "rejected": "Nine.",
+            "subset": "Precise IF",
+        },
+        {
+            "prompt": "Name a fruit.",
+            "chosen": "A fruit is a pear.",
+            "rejected": " ",
+            "subset": "Precise IF",
+        },
     ]
     data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
     assert score(data, "--out", out, "--offline", "--category_column=subset").code == 0
     aspects, criteria = tmp_path / "aspects.jsonl", tmp_path / "criteria.jsonl"
     assert score(data, "--out", aspects, "--offline", "--judge=aspect").code == 0
     polite = json.dumps([{"name": "polite", "text": "Is polite.", "tags": [sorted(_tags())[0]]}])
-    assert score(data, "--out", criteria, "--offline", "--judge=checklist", "--criteria", polite).code == 0
+    assert (
+        score(data, "--out", criteria, "--offline", "--judge=checklist", "--criteria", polite).code
+        == 0
+    )
     found = [Finished(RunFiles(run_directory_of(path)), None) for path in (out, aspects, criteria)]
     for run in found:
         check(run, {**documented(SHARED), **documented(SCORED)}, left_out_together(SCORED))
@@ -167,16 +204,28 @@ OF_DATA = ("category", "cluster", "aspect", "candidate", "judge", "model", "one"
 
 def test_no_name_of_the_data_makes_a_metric_that_a_page_explains() -> None:
     """Whatever of ours stands where a name may stand is no name's slug."""
-    pages = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "environments").glob("*.md"))
+    pages = sorted(
+        path.relative_to(DOCS).as_posix() for path in (DOCS / "environments").glob("*.md")
+    )
     patterns = {metric.name for page in [*pages, SCORED] for metric in metrics_of(page)}
-    stems = {name[: name.index("{" + kind)] for name in patterns for kind in OF_DATA if "{" + kind + "}" in name}
+    stems = {
+        name[: name.index("{" + kind)]
+        for name in patterns
+        for kind in OF_DATA
+        if "{" + kind + "}" in name
+    }
     plain = {re.sub(r"{\w+}", "x", name) for name in patterns}
     met = {
         (stem, name)
         for stem in stems
         for name in plain
-        if name.startswith(stem) and name != f"{stem}x" and slug(name.removeprefix(stem)) == name.removeprefix(stem)
+        if name.startswith(stem)
+        and name != f"{stem}x"
+        and slug(name.removeprefix(stem)) == name.removeprefix(stem)
     }
-    of_another = ("eval/mean_score_", "eval/mean_score_turn_x")  # candidates and turns are of different environments
+    of_another = (
+        "eval/mean_score_",
+        "eval/mean_score_turn_x",
+    )  # candidates and turns are of different environments
     pairs = ("eval/spearman_", "eval/spearman_x_x")
     assert stems and met == {pairs, of_another}, "pairs of models are checked with their settings"

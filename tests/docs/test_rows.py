@@ -40,7 +40,9 @@ def rows_on(page: str) -> list[dict[str, Any]]:
 
 def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
     """The samples of a run with these flags; `{0}` in one is the file of the page's first row, and so on."""
-    files = [write_lines(path / f"{number}.jsonl", [row]) for number, row in enumerate(rows_on(page))]
+    files = [
+        write_lines(path / f"{number}.jsonl", [row]) for number, row in enumerate(rows_on(page))
+    ]
     given = [flag.format(*files) for flag in flags]
     run = f"--env.data_dir_to_save_evals={path / 'run'}"
     in_process("evaluate", "--offline", *given, run, env_type=ENVIRONMENTS[page]).successful()
@@ -50,21 +52,35 @@ def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("page", "flags", "texts"),
     [
-        (ARENA, ["--env.train_prompt_dataset={0}", "--env.train_baseline_dataset={1}"], {"baseline"}),
+        (
+            ARENA,
+            ["--env.train_prompt_dataset={0}", "--env.train_baseline_dataset={1}"],
+            {"baseline"},
+        ),
         (PAIRWISE, ["--env.eval_dataset={0}"], {"answer A", "answer D"}),
         (PAIRWISE, ["--env.eval_dataset={1}"], {"answer 1 (right)", "answer 3"}),
         (PAIRWISE, ["--env.eval_dataset={2}", "--env.num_choices=2"], {"answer A"}),
         (ASPECTS, ["--env.train_dataset={0}"], {"reference"}),
-        (ASPECTS, ["--env.train_dataset={0}", "--env.role=judge"], {"aspect", "answer", "reference"}),
+        (
+            ASPECTS,
+            ["--env.train_dataset={0}", "--env.role=judge"],
+            {"aspect", "answer", "reference"},
+        ),
         (RUBRIC, ["--env.eval_dataset={0}"], {"rubric", "reference"}),
         (RUBRIC, ["--env.eval_dataset={0}", "--env.role=judge"], {"rubric", "response"}),
         (CHECKLIST, ["--env.train_dataset={0}"], {"criteria"}),
         (CHECKLIST, ["--env.train_dataset={0}", "--env.role=judge"], {"criteria", "answer"}),
         (PEERS, ["--env.dataset={0}"], {"rubric"}),
-        (MT_BENCH, ["--env.question_dataset={0}", "--env.reference_dataset={1}"], {"reference_1", "reference_2"}),
+        (
+            MT_BENCH,
+            ["--env.question_dataset={0}", "--env.reference_dataset={1}"],
+            {"reference_1", "reference_2"},
+        ),
     ],
 )
-def test_row_of_a_page_is_evaluated(page: str, flags: list[str], texts: set[str], tmp_path: Path) -> None:
+def test_row_of_a_page_is_evaluated(
+    page: str, flags: list[str], texts: set[str], tmp_path: Path
+) -> None:
     for sample in evaluated(page, tmp_path, *flags):
         assert sample["status"] == "ok"
         shown = {title.removesuffix(" (right)") for title in sample["texts"]} | {*sample["texts"]}
@@ -74,7 +90,10 @@ def test_row_of_a_page_is_evaluated(page: str, flags: list[str], texts: set[str]
 def test_answers_of_a_candidate_are_read(tmp_path: Path) -> None:
     prompt, baseline = rows_on(ARENA)
     (answer,) = rows_on(CANDIDATES)
-    files = [write_lines(tmp_path / f"{number}.jsonl", [row]) for number, row in enumerate((prompt, baseline, answer))]
+    files = [
+        write_lines(tmp_path / f"{number}.jsonl", [row])
+        for number, row in enumerate((prompt, baseline, answer))
+    ]
     candidates = json.dumps([{"name": name, "answers": str(files[2])} for name in ("one", "other")])
     flags = [f"--env.train_prompt_dataset={files[0]}", f"--env.train_baseline_dataset={files[1]}"]
     run = f"--env.data_dir_to_save_evals={tmp_path / 'run'}"

@@ -61,12 +61,16 @@ def test_fields_of_a_sample(runs: Runs, tmp_path: Path) -> None:
             check.add({**row, **({"detail": None} if row.get("detail") else {})})
     traces = DOCS.parent / "examples" / "agent_traces" / "trips.jsonl"
     assert score(traces, "--offline", "--out", tmp_path / "scored.jsonl").code == 0
-    thought = write_lines(tmp_path / "thought.jsonl", [{"prompt": "Why?", "response": "<think>Hm.</think>So."}])
+    thought = write_lines(
+        tmp_path / "thought.jsonl", [{"prompt": "Why?", "response": "<think>Hm.</think>So."}]
+    )
     assert score(thought, "--offline", "--out", tmp_path / "thought_scored.jsonl").code == 0
     for scored in ("scored", "thought_scored"):
         for row in lines_of(tmp_path / f"{scored}.run" / "samples.jsonl"):
             check.add({**row, "detail": None})
-    assert check.never_seen == ["completions[].written"], "no run here takes thinking out of one of several completions"
+    assert check.never_seen == ["completions[].written"], (
+        "no run here takes thinking out of one of several completions"
+    )
 
 
 @pytest.mark.parametrize("environment", DETAILS)
@@ -82,7 +86,12 @@ def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
 def test_fields_of_the_metrics_file(runs: Runs) -> None:
     corrected = generated_fields(PAGE, "correction", within="config_general.corrected.")
     written = section_fields(PAGE, "metrics.json")
-    check = Check({**corrected, **{path.format(environment="arena_hard"): field for path, field in written.items()}})
+    check = Check(
+        {
+            **corrected,
+            **{path.format(environment="arena_hard"): field for path, field in written.items()},
+        }
+    )
     for name in ("arena", "candidates", "arena-again", "arena-jury"):
         check.add(runs(name).files.report)
     assert check.never_seen == []
@@ -93,7 +102,12 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
     check = Check({**section_fields(PAGE, "calls.jsonl"), **answer})
     failed = runs("arena-failing").files
     shutil.copytree(failed.path, tmp_path / "resumed")
-    resumed = ["--offline", "--limit=12", "--resume", f"--env.data_dir_to_save_evals={tmp_path / 'resumed'}"]
+    resumed = [
+        "--offline",
+        "--limit=12",
+        "--resume",
+        f"--env.data_dir_to_save_evals={tmp_path / 'resumed'}",
+    ]
     assert in_process("evaluate", *resumed, env_type=ArenaHardEnv).code == 0
     run = RunDirectory(tmp_path / "served", config={}, matters={}, resume=False)
     ledger = GroupLedger(run, keep=False)
@@ -107,9 +121,12 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
     run.close()
     (tmp_path / "red.png").write_bytes(png())
     write_lines(tmp_path / "data.jsonl", [{"prompt": "Q", "image": "red.png", "response": "A"}])
-    assert score(tmp_path / "data.jsonl", "--offline", "--out", tmp_path / "pictures.jsonl").code == 0
+    assert (
+        score(tmp_path / "data.jsonl", "--offline", "--out", tmp_path / "pictures.jsonl").code == 0
+    )
     for path in (
-        folder / "calls.jsonl.gz" for folder in (failed.path, tmp_path / "resumed", tmp_path / "pictures.run")
+        folder / "calls.jsonl.gz"
+        for folder in (failed.path, tmp_path / "resumed", tmp_path / "pictures.run")
     ):
         for line in lines_of(path):
             check.add(line)
@@ -127,7 +144,13 @@ def test_fields_of_a_group(runs: Runs) -> None:
             check.add(line)
     judged = group([1.0, 0.0])
     of_a_turn = replace(judged, rollouts=(judged.rollouts[0], two_turns())).turns[1]
-    row: dict[str, JSON] = {"uid": "w", "group": 0, "category": None, "question": "Why?", "texts": {}}
+    row: dict[str, JSON] = {
+        "uid": "w",
+        "group": 0,
+        "category": None,
+        "question": "Why?",
+        "texts": {},
+    }
     check.add(of_a_turn.data(EnvConfig(include_messages=True), row))
     assert check.never_seen == []
 
@@ -163,5 +186,9 @@ def test_files_of_a_run_are_on_the_page(name: str, runs: Runs) -> None:
     found = {re.sub(r"\d+", "<n>", entry.name) for entry in runs(name).files.path.iterdir()}
     assert {file for file in found if f"`{file}`" not in page} == set()
     groups = runs(name).groups
-    expected = {"train_metrics.json"} if groups is not None else {"metrics.json", "samples.jsonl", "failures.jsonl"}
+    expected = (
+        {"train_metrics.json"}
+        if groups is not None
+        else {"metrics.json", "samples.jsonl", "failures.jsonl"}
+    )
     assert found >= {"config.yaml", "run.log", "calls.jsonl.gz", *expected}

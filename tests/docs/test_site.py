@@ -18,7 +18,9 @@ from tests.forking import ROOT
 __all__ = ["browser"]
 mkdocs = pytest.importorskip("mkdocs.commands.build")
 _ONE_BLOCK = re.compile(r"\.(?:py|txt|yaml|jsonl)\.html$")
-_FETCHED = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
+_FETCHED = re.compile(
+    r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"'
+)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,9 @@ def test_links_of_pages_lead_to_pages_and_pictures(site: Path) -> None:
         for target in re.findall(r'<(?:a|img)\b[^>]*\b(?:href|src)="(?![a-z]+:|#|")([^"#]+)', text)
     ]
     assert any(target.endswith(".py.html") for _, target, _ in links)
-    assert [(name, target) for name, target, path in links if path.suffix not in (".html", ".png")] == []
+    assert [
+        (name, target) for name, target, path in links if path.suffix not in (".html", ".png")
+    ] == []
     assert [(name, target) for name, target, path in links if not path.resolve().is_file()] == []
 
 
@@ -72,13 +76,17 @@ def test_pages_open_from_the_disk_and_fit_a_desktop_and_a_phone(site: Path, brow
     widths = [375, 1280]
     with watched(browser, site / "index.html") as seen:
         for name, _ in pages(site):
-            if name == "404.html" or _ONE_BLOCK.search(name):  # addresses of a server; a block as on other pages
+            if name == "404.html" or _ONE_BLOCK.search(
+                name
+            ):  # addresses of a server; a block as on other pages
                 continue
             seen.page.goto((site / name).as_uri())
             for width in widths:
                 seen.page.set_viewport_size({"width": width, "height": 800})
                 # The search moves for a moment when the width changes.
-                seen.page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+                seen.page.wait_for_function(
+                    "width => document.documentElement.scrollWidth <= width", arg=width
+                )
             widths.reverse()  # the next page is opened at the last width: half as many changes
         assert [url for url in seen.requests if not url.startswith("file:")] == []
         assert seen.errors == [] and seen.console == []
@@ -88,7 +96,10 @@ def test_pages_open_from_the_disk_and_fit_a_desktop_and_a_phone(site: Path, brow
 def test_the_search_works_from_the_disk(site: Path, browser: Any) -> None:
     with watched(browser, site / "settings" / "index.html") as seen:
         seen.page.focus("input[name=query]")
-        seen.until("document.querySelector('.md-search-result__meta').textContent.includes('Type to start')")
+        seen.until(
+            "document.querySelector('.md-search-result__meta').textContent.includes('Type to "
+            "start')"
+        )
         seen.page.keyboard.type("judge_temperature")
         seen.until("document.querySelector('.md-search-result__link') !== null")
         assert seen.errors == [] and seen.console == []

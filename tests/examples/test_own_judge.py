@@ -18,13 +18,18 @@ from tests.core.datasets.scoring import read_rows, score
 FOLDER = ROOT / "examples" / "own_judge"
 MODULE = FOLDER / "language.py"
 JUDGE = f"--judge={MODULE}:JUDGE"
-ROW = {"prompt": "Why is the sky blue?", "response": "The sky is blue because air scatters blue light."}
+ROW = {
+    "prompt": "Why is the sky blue?",
+    "response": "The sky is blue because air scatters blue light.",
+}
 
 
 def test_it_is_a_file_of_100_lines_that_imports_one_module_of_the_project() -> None:
     lines = MODULE.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 100
-    assert {line.split()[1] for line in lines if line.startswith("from judgegym")} == {"judgegym.judges"}
+    assert {line.split()[1] for line in lines if line.startswith("from judgegym")} == {
+        "judgegym.judges"
+    }
 
 
 @pytest.mark.slow
@@ -33,7 +38,11 @@ def test_rows_are_scored_offline(tmp_path: Path) -> None:
     ended = score(write_lines(tmp_path / "rows.jsonl", [ROW]), JUDGE, "--offline", "--out", out)
     assert ended.code == 0, ended.err
     (judged,) = read_rows(out)
-    assert (judged["judge/status"], judged["judge/score"], judged["judge/label"]) == ("ok", 1.0, "yes")
+    assert (judged["judge/status"], judged["judge/score"], judged["judge/label"]) == (
+        "ok",
+        1.0,
+        "yes",
+    )
     assert judged["judge/explanation"] == f'"{ROW["response"][:40]}"'
 
 
@@ -47,7 +56,9 @@ def test_its_setting_is_a_flag_that_changes_the_prompt_and_stands_in_the_run(
         score(data, JUDGE, *flags, url, "--out", out, "--write_report=False").successful()
         (body,) = endpoint.bodies
     counts = flags == ("--count_quotes",)
-    assert ("quoted words in another language do not count" in body["messages"][0]["content"]) == (not counts)
+    assert ("quoted words in another language do not count" in body["messages"][0]["content"]) == (
+        not counts
+    )
     config = (tmp_path / "judged.run" / "config.yaml").read_text(encoding="utf-8")
     assert f"count_quotes: {str(counts).lower()}" in config and "judge_digest: sha256:" in config
 
@@ -62,11 +73,15 @@ def test_help_lists_its_setting_and_no_other_judge_has_it() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["evaluate", "process"])
 def test_its_environment_asks_texts_and_conversations(tmp_path: Path, verb: str) -> None:
-    folder = shutil.copytree(FOLDER, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__", "runs", "data"))
+    folder = shutil.copytree(
+        FOLDER, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__", "runs", "data")
+    )
     lines = (folder / "language_environment.py").read_text(encoding="utf-8").splitlines()
     modules = {line.split()[1] for line in lines if line.startswith(("from ", "import "))}
     assert len(lines) <= 40 and len(modules) <= 3
-    to_make = {"evaluate": "--env.data_dir_to_save_evals=run", "process": "--env.total_steps=3"}[verb]
+    to_make = {"evaluate": "--env.data_dir_to_save_evals=run", "process": "--env.total_steps=3"}[
+        verb
+    ]
     ended = judgegym(verb, "language_environment.py", "--offline", to_make, cwd=folder)
     assert ended.code == 0, ended.err
     if verb == "evaluate":
@@ -74,8 +89,13 @@ def test_its_environment_asks_texts_and_conversations(tmp_path: Path, verb: str)
         assert [sample["status"] for sample in samples] == ["ok"] * 3
         assert samples[2]["question"].startswith("user: Nenne eine Primzahl.\n\nassistant: Sieben.")
     else:
-        groups = [json.loads(line) for line in (folder / "data" / "language.jsonl").read_text().splitlines()]
-        assert len(groups) == 3 and all(0.0 <= score <= 1.0 for group in groups for score in group["scores"])
+        groups = [
+            json.loads(line)
+            for line in (folder / "data" / "language.jsonl").read_text().splitlines()
+        ]
+        assert len(groups) == 3 and all(
+            0.0 <= score <= 1.0 for group in groups for score in group["scores"]
+        )
 
 
 def test_it_judges_in_a_notebook() -> None:

@@ -17,9 +17,13 @@ ROW = {"prompt": "How much is 6 * 7?", "reference": "42", "context": "Sums of th
 @pytest.mark.parametrize("path", REWARDS, ids=lambda path: path.stem)
 def test_reward_scores_its_rows(tmp_path: Path, path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= 40
-    rows = [{**ROW, "response": response} for response in ("6 * 7 is 42.", f"I tried 41.\n{OPTIMIZER}")]
+    rows = [
+        {**ROW, "response": response} for response in ("6 * 7 is 42.", f"I tried 41.\n{OPTIMIZER}")
+    ]
     out = tmp_path / "scored.jsonl"
-    ended = score(write_lines(tmp_path / "rows.jsonl", rows), "--out", out, "--config", path, "--offline")
+    ended = score(
+        write_lines(tmp_path / "rows.jsonl", rows), "--out", out, "--config", path, "--offline"
+    )
     assert ended.code == 0, ended.said
     scores = [row["judge/score"] for row in read_rows(out)]
     assert all(isinstance(each, float) and 0 <= each <= 1 for each in scores)

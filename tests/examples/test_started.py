@@ -18,7 +18,10 @@ def test_settings_in_variables_of_the_user_do_not_reach_a_command(
 ) -> None:
     monkeypatch.setenv("JUDGEGYM_ENV__JUDGE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OTHER", "kept")
-    code = "import os, sys; sys.exit('JUDGEGYM_ENV__JUDGE_BASE_URL' in os.environ or 'OTHER' not in os.environ)"
+    code = (
+        "import os, sys; sys.exit('JUDGEGYM_ENV__JUDGE_BASE_URL' in os.environ or 'OTHER' not in "
+        "os.environ)"
+    )
     assert finished([sys.executable, "-c", code], tmp_path / "log") == 0
 
 

@@ -40,7 +40,9 @@ class Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="endpoints", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="endpoints", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -51,11 +53,15 @@ class Loop:
     @contextmanager
     def entered(self, manager: Any) -> Iterator[Any]:
         """An asynchronous context manager in this loop."""
-        given = asyncio.run_coroutine_threadsafe(manager.__aenter__(), self._loop).result(PATIENCE_S)
+        given = asyncio.run_coroutine_threadsafe(manager.__aenter__(), self._loop).result(
+            PATIENCE_S
+        )
         try:
             yield given
         finally:
-            asyncio.run_coroutine_threadsafe(manager.__aexit__(None, None, None), self._loop).result(PATIENCE_S)
+            asyncio.run_coroutine_threadsafe(
+                manager.__aexit__(None, None, None), self._loop
+            ).result(PATIENCE_S)
 
 
 @dataclass(frozen=True)
@@ -111,12 +117,20 @@ class TrainerInMemory:
                 return Reply(body={"batch_size": self.wanted * GROUP, "max_token_len": -1})
             case "/register-env":
                 self.registrations += 1
-                answer = {"status": "success", "env_id": 0, "wandb_name": "it", "checkpoint_dir": "", "num_steps": 1}
+                answer = {
+                    "status": "success",
+                    "env_id": 0,
+                    "wandb_name": "it",
+                    "checkpoint_dir": "",
+                    "num_steps": 1,
+                }
                 return Reply(body={**answer, "checkpoint_interval": -1, "starting_step": 0})
             case "/status-env":
                 queue = 0 if is_over else len(self.groups)
                 status = {"queue_size": queue, "self_queue_size": queue, "env_weight": 1.0}
-                return Reply(body={**status, "current_step": int(is_over), "unallocated_fraction": 1.0})
+                return Reply(
+                    body={**status, "current_step": int(is_over), "unallocated_fraction": 1.0}
+                )
             case "/scored_data" | "/scored_data_list":
                 self.groups += posted(request)
                 return Reply(body={"status": "received"})
@@ -192,7 +206,11 @@ class Bench:
             "--env.steps_per_eval=-1",
         ]
         config_type = with_all_choices(self.subject.env_type.config_type)
-        return [flag for flag in settings if uses(verb, config_type, flag.removeprefix("--env.").partition("=")[0])]
+        return [
+            flag
+            for flag in settings
+            if uses(verb, config_type, flag.removeprefix("--env.").partition("=")[0])
+        ]
 
     def argv(self, verb: Verb, run: str, policy: Endpoint, judge: Endpoint) -> list[str]:
         """A command line."""
@@ -220,7 +238,9 @@ class Bench:
         assert "Traceback" not in ended.said
         return Outcome(ended, *self._made(verb, run, trainer), asked, judging)
 
-    def _made(self, verb: Verb, run: str, trainer: TrainerInMemory) -> tuple[Sequence[Any], Sequence[Json]]:
+    def _made(
+        self, verb: Verb, run: str, trainer: TrainerInMemory
+    ) -> tuple[Sequence[Any], Sequence[Json]]:
         if verb == "serve":
             return trainer.sorted_groups, []
         if verb == "process":

@@ -50,7 +50,9 @@ def bench(subject: Subject, tmp_path: Path, loop: Loop) -> Bench:
 
 
 @pytest.fixture(scope="session")
-def _undisturbed(tmp_path_factory: pytest.TempPathFactory, loop: Loop) -> Callable[[Subject, Verb], Outcome]:
+def _undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, loop: Loop
+) -> Callable[[Subject, Verb], Outcome]:
     @cache
     def run(subject: Subject, verb: Verb) -> Outcome:
         outcome = Bench(subject, ROWS, tmp_path_factory.mktemp("undisturbed"), loop).run(verb)
@@ -62,6 +64,8 @@ def _undisturbed(tmp_path_factory: pytest.TempPathFactory, loop: Loop) -> Callab
 
 
 @pytest.fixture
-def undisturbed(subject: Subject, verb: Verb, _undisturbed: Callable[[Subject, Verb], Outcome]) -> Outcome:
+def undisturbed(
+    subject: Subject, verb: Verb, _undisturbed: Callable[[Subject, Verb], Outcome]
+) -> Outcome:
     """The subject's run with endpoints that work."""
     return _undisturbed(subject, verb)

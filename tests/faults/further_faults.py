@@ -1,6 +1,7 @@
 """Faults that some endpoint, router or network has been seen to show, beside those of the package.
 
-The text of a completion that only looks whole begins with `BROKEN_OFF`: a test finds out who took it for an answer.
+The text of a completion that only looks whole begins with `BROKEN_OFF`: a test finds out who took
+it for an answer.
 """
 
 from __future__ import annotations
@@ -35,12 +36,30 @@ BROKEN_OFF = "BROKEN OFF."
 DEEP = b"[" * 100_000 + b"]" * 100_000
 HUGE = [b" " * (1 << 16)] * (1 << 12)
 _NUMBER = b'"@"'  # no text has it: within one, a quotation mark is escaped
-_ABSURD_PAUSES = ("soon", "-1", "nan", "inf", "31536000", "9" * 400, "Mon, 99 Foo 2026 00:00:00 GMT")
-_ABSURD_COUNTS = ("9" * 4000, "9223372036854775807", "18446744073709551616", "-5", "1e400", "true", '"12"')
+_ABSURD_PAUSES = (
+    "soon",
+    "-1",
+    "nan",
+    "inf",
+    "31536000",
+    "9" * 400,
+    "Mon, 99 Foo 2026 00:00:00 GMT",
+)
+_ABSURD_COUNTS = (
+    "9" * 4000,
+    "9223372036854775807",
+    "18446744073709551616",
+    "-5",
+    "1e400",
+    "true",
+    '"12"',
+)
 _TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
 
 
-def send_wrong(headers: Callable[[bytes], bytes], body: Callable[[bytes], bytes]) -> Callable[[Attempt], Effect]:
+def send_wrong(
+    headers: Callable[[bytes], bytes], body: Callable[[bytes], bytes]
+) -> Callable[[Attempt], Effect]:
     """The right answer's bytes under headers that are wrong for them; the connection ends with it."""
 
     def effect(attempt: Attempt) -> Effect:
@@ -54,7 +73,8 @@ def send_wrong(headers: Callable[[bytes], bytes], body: Callable[[bytes], bytes]
 def send_changed(change: Callable[[bytes], bytes], **headers: str) -> Callable[[Attempt], Effect]:
     """The right answer's bytes, changed."""
     return lambda attempt: Effect(
-        pieces=(change(orjson.dumps(attempt.completion())),), headers={"Content-Type": "application/json", **headers}
+        pieces=(change(orjson.dumps(attempt.completion())),),
+        headers={"Content-Type": "application/json", **headers},
     )
 
 
@@ -119,18 +139,27 @@ def duplicate_choices(attempt: Attempt) -> Effect:
 def absurd_usage(attempt: Attempt) -> Effect:
     count = _ABSURD_COUNTS[attempt.number % len(_ABSURD_COUNTS)].encode()
     usage = {"prompt_tokens": "@", "completion_tokens": "@"}
-    done = send_completion(attempt.request, {**attempt.completion(), "usage": usage}, is_answer=True)
+    done = send_completion(
+        attempt.request, {**attempt.completion(), "usage": usage}, is_answer=True
+    )
     return replace(done, pieces=[piece.replace(_NUMBER, count) for piece in done.pieces])
 
 
 def split_text(choice: Json) -> None:
     text = choice["message"]["content"]
     half = len(text) // 2
-    choice["message"]["content"] = [{"type": "text", "text": part} for part in (text[:half], text[half:])]
+    choice["message"]["content"] = [
+        {"type": "text", "text": part} for part in (text[:half], text[half:])
+    ]
 
 
 def add_fields(completion: Json) -> None:
-    completion |= {"system_fingerprint": None, "service_tier": ["none"], "error": None, "provider": {"name": "?"}}
+    completion |= {
+        "system_fingerprint": None,
+        "service_tier": ["none"],
+        "error": None,
+        "provider": {"name": "?"},
+    }
     for choice in completion["choices"]:
         choice |= {"native_finish_reason": "STOP", "stop_reason": None, "error": None}
         choice["message"] |= {"refusal": None, "tool_calls": [], "annotations": [], "audio": None}
@@ -138,7 +167,9 @@ def add_fields(completion: Json) -> None:
 
 def more_choices(attempt: Attempt) -> Effect:
     texts = [*attempt.texts(), noise(attempt.request)]
-    return send_completion(attempt.request, protocol.completion(attempt.request, texts), is_answer=True)
+    return send_completion(
+        attempt.request, protocol.completion(attempt.request, texts), is_answer=True
+    )
 
 
 def retry_after_date(attempt: Attempt) -> Effect:
@@ -161,7 +192,9 @@ def close(body: bytes) -> Callable[[Attempt], Effect]:
 
 NO_ANSWER: Mapping[str, Fault] = {
     **of_package("drop", "reset", "timeout"),
-    "half_header": Fault("the connection is closed within the headers", close(b"HTTP/1.1 200 OK\r\nContent-Ty")),
+    "half_header": Fault(
+        "the connection is closed within the headers", close(b"HTTP/1.1 200 OK\r\nContent-Ty")
+    ),
     "no_http": Fault("what comes is not HTTP", close(b"\x16\x03\x01 this is no HTTP\r\n\r\n")),
     "short_body": Fault(
         "the connection is closed before the body has its Content-Length",
@@ -169,7 +202,10 @@ NO_ANSWER: Mapping[str, Fault] = {
     ),
     "short_chunks": Fault(
         "the connection is closed before the last chunk",
-        send_wrong(lambda right: b"Transfer-Encoding: chunked", lambda right: b"%x\r\n%b\r\n" % (len(right), right)),
+        send_wrong(
+            lambda right: b"Transfer-Encoding: chunked",
+            lambda right: b"%x\r\n%b\r\n" % (len(right), right),
+        ),
     ),
 }
 """Faults that end without a whole HTTP answer."""
@@ -178,12 +214,16 @@ NO_COMPLETION: Mapping[str, Fault] = {
     **of_package("malformed", "html"),
     "no_body": Fault("an empty body", lambda attempt: Effect()),
     "no_content": Fault("status 204", lambda attempt: Effect(status=204)),
-    "redirect": Fault("status 302 to a page", lambda attempt: Effect(status=302, headers={"Location": "/login"})),
+    "redirect": Fault(
+        "status 302 to a page", lambda attempt: Effect(status=302, headers={"Location": "/login"})
+    ),
     "error_page": Fault(
-        "a page of a proxy, with status 502", lambda attempt: send_json(HTML_PAGE, 502, headers=HTML_BODY)
+        "a page of a proxy, with status 502",
+        lambda attempt: send_json(HTML_PAGE, 502, headers=HTML_BODY),
     ),
     "body_error": Fault(
-        "an error object, with status 200", lambda attempt: replace(send_error(502, "body_error"), status=200)
+        "an error object, with status 200",
+        lambda attempt: replace(send_error(502, "body_error"), status=200),
     ),
     "event_stream": Fault(
         "a stream of events that nobody asked for",
@@ -193,17 +233,23 @@ NO_COMPLETION: Mapping[str, Fault] = {
         ),
     ),
     "no_choices": Fault("a list of no choices", change_body(lambda data: data.update(choices=[]))),
-    "no_message": Fault("choices without a message", change_body(each_choice(lambda choice: choice.pop("message")))),
+    "no_message": Fault(
+        "choices without a message", change_body(each_choice(lambda choice: choice.pop("message")))
+    ),
     "wrong_type": Fault(
         "a value of another type: choices, a choice, a message or its content",
         lambda attempt: change_body(_WRONG_TYPES[attempt.number % len(_WRONG_TYPES)])(attempt),
     ),
     "bad_encoding": Fault(
-        "JSON that is not UTF-8", send_changed(lambda right: right.replace(b'"assistant"', b'"assist\xe4nt"'))
+        "JSON that is not UTF-8",
+        send_changed(lambda right: right.replace(b'"assistant"', b'"assist\xe4nt"')),
     ),
     "bad_gzip": Fault(
         "a body that is said to be compressed, and is not",
-        send_wrong(lambda right: b"Content-Encoding: gzip\r\nContent-Length: %d" % len(right), lambda right: right),
+        send_wrong(
+            lambda right: b"Content-Encoding: gzip\r\nContent-Length: %d" % len(right),
+            lambda right: right,
+        ),
     ),
     "deep_body": Fault("brackets nested 100,000 deep", lambda attempt: send_json(DEEP)),
     "huge_body": Fault("a body of 256 MiB", lambda attempt: Effect(pieces=HUGE)),
@@ -211,10 +257,13 @@ NO_COMPLETION: Mapping[str, Fault] = {
 """Faults whose HTTP answer holds no completion."""
 
 BROKEN: Mapping[str, Fault] = {
-    "finish_error": Fault('finish reason "error", after a text that looks whole', mark(finish_reason="error")),
+    "finish_error": Fault(
+        'finish reason "error", after a text that looks whole', mark(finish_reason="error")
+    ),
     "finish_abort": Fault('finish reason "abort", likewise', mark(finish_reason="abort")),
     "choice_error": Fault(
-        "an error object in the choice, likewise", mark(error={"code": 502, "message": "injected on purpose"})
+        "an error object in the choice, likewise",
+        mark(error={"code": 502, "message": "injected on purpose"}),
     ),
     "no_finish": Fault("no finish reason, likewise; not before an answer that has one", no_finish),
     **of_package("empty"),
@@ -222,8 +271,12 @@ BROKEN: Mapping[str, Fault] = {
     "null_content": Fault("null for text", replace_messages()),
     "tool_calls": Fault("tool calls and no text", change_completion(each_choice(call_tool))),
     "reasoning_only": Fault("reasoning and no text", change_completion(each_choice(reason_only))),
-    "fewer_choices": Fault("one choice less than asked for", change_completion(lambda data: data["choices"].pop())),
-    "duplicate_choices": Fault("the first choice in place of the last, with its index", duplicate_choices),
+    "fewer_choices": Fault(
+        "one choice less than asked for", change_completion(lambda data: data["choices"].pop())
+    ),
+    "duplicate_choices": Fault(
+        "the first choice in place of the last, with its index", duplicate_choices
+    ),
 }
 """Faults whose completion is not whole."""
 
@@ -234,10 +287,12 @@ HARMLESS: Mapping[str, Fault] = {
     **of_package("slow", "missing_usage"),
     "absurd_usage": Fault("the right answer, with token counts that nobody has", absurd_usage),
     "text_parts": Fault(
-        "the right answer, its text as a list of parts", change_completion(each_choice(split_text), is_answer=True)
+        "the right answer, its text as a list of parts",
+        change_completion(each_choice(split_text), is_answer=True),
     ),
     "extra_fields": Fault(
-        "the right answer, among fields that nobody knows", change_completion(add_fields, is_answer=True)
+        "the right answer, among fields that nobody knows",
+        change_completion(add_fields, is_answer=True),
     ),
     "more_choices": Fault("the right answer, with one choice more than asked for", more_choices),
     "shuffled_choices": Fault(
@@ -248,12 +303,23 @@ HARMLESS: Mapping[str, Fault] = {
 """Faults whose answer is the right one in another form."""
 
 BUSY: Mapping[str, Fault] = {
-    "retry_after_date": Fault("status 429 with the date of the next second in Retry-After", retry_after_date),
-    "retry_after_absurd": Fault("status 429 with a Retry-After that is no time, or a year", retry_after_absurd),
+    "retry_after_date": Fault(
+        "status 429 with the date of the next second in Retry-After", retry_after_date
+    ),
+    "retry_after_absurd": Fault(
+        "status 429 with a Retry-After that is no time, or a year", retry_after_absurd
+    ),
 }
 """Faults that say when to come again, beside the statuses 429 and 503 with --retry_after."""
 
-KNOWN: Mapping[str, Fault] = {**NO_ANSWER, **NO_COMPLETION, **BROKEN, **LAST_WORD, **HARMLESS, **BUSY}
+KNOWN: Mapping[str, Fault] = {
+    **NO_ANSWER,
+    **NO_COMPLETION,
+    **BROKEN,
+    **LAST_WORD,
+    **HARMLESS,
+    **BUSY,
+}
 
 
 def faults(rates: Mapping[str, float]) -> Faults:

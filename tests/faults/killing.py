@@ -95,7 +95,13 @@ def whole(bench: Bench, verb: Verb, run: str = "whole") -> Whole:
 
 
 def taken_up(
-    bench: Bench, verb: Verb, undisturbed: Whole, stops: Sequence[Stop], run: str, *flags: str, **endpoint: Any
+    bench: Bench,
+    verb: Verb,
+    undisturbed: Whole,
+    stops: Sequence[Stop],
+    run: str,
+    *flags: str,
+    **endpoint: Any,
 ) -> TakenUp:
     """Stop a run, resume it, stop it again, …; then let it end.
 
@@ -115,7 +121,10 @@ def taken_up(
     with stand_in(bench.loop, **settings) as policy, stand_in(bench.loop, **settings) as judge:
         argv = [*bench.argv(verb, run, policy, judge), *flags]
         for place, stop in enumerate([*stops, None]):
-            words, env = [str(bench.subject.script), *argv, *(["--resume"] if place else [])], dict(KEYS)
+            words, env = (
+                [str(bench.subject.script), *argv, *(["--resume"] if place else [])],
+                dict(KEYS),
+            )
             if isinstance(stop, FullDisk):
                 env |= {"FILE_LIMIT": str(stop.size), "SCRIPT": words[0]}
                 words = [
@@ -137,7 +146,9 @@ def taken_up(
         faults = policy.faults + judge.faults
     assert not undisturbed.asked - answered, "each request is answered"
     twice = (answered if faults else asked) - undisturbed.asked
-    return TakenUp(made_by(bench, verb, run), stopped, sum(twice.values()), said, sum(asked.values()), faults)
+    return TakenUp(
+        made_by(bench, verb, run), stopped, sum(twice.values()), said, sum(asked.values()), faults
+    )
 
 
 def _ended_as_told(ended: Ended, stop: Stop | None) -> None:
@@ -165,6 +176,8 @@ def same(verb: Verb, undisturbed: Whole, other: TakenUp, *, ignoring: Sequence[s
         assert other.made.read_bytes() == undisturbed.made.read_bytes()
     else:
         expected = Undisturbed(RunFiles(undisturbed.made), Counter(), Counter())
-        for kept_aside in other.made.glob("*.damaged"):  # a line that the stopped process was writing
+        for kept_aside in other.made.glob(
+            "*.damaged"
+        ):  # a line that the stopped process was writing
             kept_aside.unlink()
         expected.same_results(RunFiles(other.made), ignoring=ignoring)

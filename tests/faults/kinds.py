@@ -15,7 +15,11 @@ _STATUSES = ("408", "409", "429", "500", "502", "503", "504", "520", "529")
 CHANGES_THE_REQUESTS = ("fewer_choices", "duplicate_choices")
 """What is missing is asked for with another request, so that it is another sample where there are several."""
 
-TRANSIENT = (*_STATUSES, *NO_ANSWER, *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind != "redirect"))
+TRANSIENT = (
+    *_STATUSES,
+    *NO_ANSWER,
+    *(kind for kind in (*NO_COMPLETION, *BUSY, *BROKEN) if kind != "redirect"),
+)
 """The request is sent again until it is answered: the results are those of an endpoint without faults."""
 
 ANSWERS_ALL_THE_SAME = ("no_finish", "duplicate_choices")

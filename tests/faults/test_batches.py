@@ -44,11 +44,26 @@ def judge_of(request: Json, number: int) -> Reply | str:
 class KilledRun:
     """The command, which is killed when a request to a batch API is about to be answered, or was."""
 
-    def __init__(self, folder: Path, judge: BatchEndpoint, kind: str, out: str, *words: str) -> None:
+    def __init__(
+        self, folder: Path, judge: BatchEndpoint, kind: str, out: str, *words: str
+    ) -> None:
         self.data, self.out = write_lines(folder / "data.jsonl", ROWS), folder / out
         self.judge, self.folder = judge, folder
-        given = (f"--judge_batch={kind}", f"--judge_api={kind}", "--judge_batch_poll=0.005", ROUNDS, *PRICES, *words)
-        self.words = ("score", str(self.data), f"--out={self.out}", f"--judge_base_url={judge.base_url}", *given)
+        given = (
+            f"--judge_batch={kind}",
+            f"--judge_api={kind}",
+            "--judge_batch_poll=0.005",
+            ROUNDS,
+            *PRICES,
+            *words,
+        )
+        self.words = (
+            "score",
+            str(self.data),
+            f"--out={self.out}",
+            f"--judge_base_url={judge.base_url}",
+            *given,
+        )
 
     def run(self, moment: Moment | None, *, before: bool = False, delay_s: float = 0.0) -> bool:
         """Run it, or go on with it; return whether it was killed."""
@@ -90,10 +105,15 @@ def check(run: KilledRun, whole: Path, batches: Sequence[SentBatch], *, resent: 
     assert strip[0] == strip[1]
     names = [next(iter(batch.requests)).rpartition("-")[0] for batch in batches]
     assert len(set(names)) == len(names), "a batch was created twice"
-    asked = [json.dumps(body, sort_keys=True) for batch in batches for body in batch.requests.values()]
+    asked = [
+        json.dumps(body, sort_keys=True) for batch in batches for body in batch.requests.values()
+    ]
     assert len(asked) - len(set(asked)) == resent
     assert run.judge.live == 0
-    costs = [json.loads((out.with_suffix(".run") / "metrics.json").read_text()) for out in (run.out, whole)]
+    costs = [
+        json.loads((out.with_suffix(".run") / "metrics.json").read_text())
+        for out in (run.out, whole)
+    ]
     half, full = (cost["results"]["all"]["eval/judge_cost_usd"] for cost in costs)
     assert half == pytest.approx(full / 2)
 
@@ -104,7 +124,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("live")
     data, out = write_lines(folder / "data.jsonl", ROWS), folder / "whole.jsonl"
     with serving(judge_of) as judge:
-        assert score(data, "--out", out, f"--judge_base_url={judge.base_url}", ROUNDS, *PRICES).code == 0
+        assert (
+            score(data, "--out", out, f"--judge_base_url={judge.base_url}", ROUNDS, *PRICES).code
+            == 0
+        )
     return out
 
 
@@ -112,14 +135,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("kind", "moment"),
     [
-        ("openai", lambda method, path: method == "POST" and path == "/batches"),  # created, and not recorded
+        (
+            "openai",
+            lambda method, path: method == "POST" and path == "/batches",
+        ),  # created, and not recorded
         ("anthropic", lambda method, path: is_result(path)),  # come, and not recorded
         ("anthropic", lambda method, path: method == "POST"),
         ("openai", lambda method, path: is_result(path)),
         ("openai", lambda method, path: path == "/files"),
     ],
 )
-def test_killed_at_the_worst_moments(tmp_path: Path, whole: Path, kind: str, moment: Moment) -> None:
+def test_killed_at_the_worst_moments(
+    tmp_path: Path, whole: Path, kind: str, moment: Moment
+) -> None:
     with serving(BatchEndpoint(judge_of, looks=2)) as judge:
         assert isinstance(judge, BatchEndpoint)
         run = KilledRun(tmp_path, judge, kind, "out.jsonl")
@@ -143,7 +171,11 @@ def test_twenty_kills_at_random_moments_with_faults_of_the_batches(
         rest.shuffle(lines)
         kept = [line for line in lines if rest.random() < 0.85]
         resent += len(lines) - len(kept)
-        batch.state = "completed" if len(kept) == len(lines) else rest.choice(["expired", "cancelled", "completed"])
+        batch.state = (
+            "completed"
+            if len(kept) == len(lines)
+            else rest.choice(["expired", "cancelled", "completed"])
+        )
         return [*kept, *kept[:1], {**lines[0], "custom_id": "stranger-0"}]
 
     while kills < 20:
@@ -154,8 +186,13 @@ def test_twenty_kills_at_random_moments_with_faults_of_the_batches(
             run = KilledRun(tmp_path, judge, kind, f"out-{runs}.jsonl", *words)
             while kills < 20:
                 left = iter(range(numbers.randint(1, 12), 0, -1))
-                is_before, delay_s = numbers.random() < 0.5, numbers.choice([0.0, 0.002, 0.01, 0.03])
-                if not run.run(lambda *_, left=left: next(left, 1) == 1, before=is_before, delay_s=delay_s):
+                is_before, delay_s = (
+                    numbers.random() < 0.5,
+                    numbers.choice([0.0, 0.002, 0.01, 0.03]),
+                )
+                if not run.run(
+                    lambda *_, left=left: next(left, 1) == 1, before=is_before, delay_s=delay_s
+                ):
                     break
                 kills += 1
             if kills == 20 and not run.out.exists():
@@ -164,7 +201,9 @@ def test_twenty_kills_at_random_moments_with_faults_of_the_batches(
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(tmp_path: Path, verb: str) -> None:
+def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(
+    tmp_path: Path, verb: str
+) -> None:
     commands = Commands(tmp_path, random.Random(verb))
     run: Callable[..., Ended] = getattr(commands, verb)
     with serving(BatchEndpoint(Provider(1, faults=False))) as live:
@@ -173,7 +212,11 @@ def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(tmp
     script = Provider(1, faults=False)
     with serving(BatchEndpoint(script, looks=2)) as judge:
         assert isinstance(judge, BatchEndpoint)
-        words = ("--env.judge_batch=openai", "--env.judge_batch_poll=0.005", f"--env.budget_usd={script.usd + 99}")
+        words = (
+            "--env.judge_batch=openai",
+            "--env.judge_batch_poll=0.005",
+            f"--env.budget_usd={script.usd + 99}",
+        )
         ended = run(judge.base_url, "parts", *words)
     assert ended.code == 0, ended.said
     assert commands.results(verb, "parts") == commands.results(verb, "whole")
@@ -185,14 +228,23 @@ def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(tmp
     ("words", "said"),
     [
         (["--judge_batch=anthropic"], "judge_api=openai; expected anthropic"),
-        (["--judge_batch=openai", "--judge_base_url=http://a/v1,http://b/v1"], "expected one base URL"),
+        (
+            ["--judge_batch=openai", "--judge_base_url=http://a/v1,http://b/v1"],
+            "expected one base URL",
+        ),
         (["--judge_batch=folder"], "needs --judge_batch_folder"),
         (["--judge_batch=openai", "--offline"], "the stand-in of --offline has no batches"),
         (["--judge_batch=openai", "--ray"], "actors of --ray"),
     ],
 )
-def test_what_cannot_be_sent_in_batches_is_one_line(tmp_path: Path, words: Sequence[str], said: str) -> None:
-    url = [] if "--offline" in words or "http" in str(words) else ["--judge_base_url=http://127.0.0.1:9/v1"]
+def test_what_cannot_be_sent_in_batches_is_one_line(
+    tmp_path: Path, words: Sequence[str], said: str
+) -> None:
+    url = (
+        []
+        if "--offline" in words or "http" in str(words)
+        else ["--judge_base_url=http://127.0.0.1:9/v1"]
+    )
     data = write_lines(tmp_path / "data.jsonl", ROWS[:1])
     ended = score(data, f"--out={tmp_path / 'out.jsonl'}", *url, *words)
     assert ended.code == 2 and said in ended.said and "Traceback" not in ended.said

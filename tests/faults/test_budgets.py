@@ -25,7 +25,9 @@ from tests.core.datasets.scoring import score
 def without_run(path: Path) -> list[bytes]:
     """The lines of a file without what may differ between two runs."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    return sorted(orjson.dumps({**line, "run": None}, option=orjson.OPT_SORT_KEYS) for line in lines)
+    return sorted(
+        orjson.dumps({**line, "run": None}, option=orjson.OPT_SORT_KEYS) for line in lines
+    )
 
 
 def going_on(said: str) -> list[str]:
@@ -43,51 +45,84 @@ class Commands:
         self.rows = write_lines(
             folder / "rows.jsonl",
             [
-                {"prompt": f"Question {number}?", "response": f"Answer {number} " * rng.randint(1, 30)}
+                {
+                    "prompt": f"Question {number}?",
+                    "response": f"Answer {number} " * rng.randint(1, 30),
+                }
                 for number in range(count)
             ],
         )
-        questions = [{"instruction": f"Explain thing {number}", "rubric": "Is it right?"} for number in range(count)]
+        questions = [
+            {"instruction": f"Explain thing {number}", "rubric": "Is it right?"}
+            for number in range(count)
+        ]
         self.questions = write_lines(folder / "questions.jsonl", questions)
 
     def score(self, url: str, place: str, *flags: str) -> Ended:
         flat = [each.replace("--env.", "--") for each in PRICES if not each.startswith("--openai")]
         out = f"--out={self.folder / place / 'scored.jsonl'}"
         (self.folder / place).mkdir(exist_ok=True)
-        words = [str(self.rows), out, "--rubric=Is it right?", f"--judge_base_url={url}", "--retry_delay=0", *flat]
+        words = [
+            str(self.rows),
+            out,
+            "--rubric=Is it right?",
+            f"--judge_base_url={url}",
+            "--retry_delay=0",
+            *flat,
+        ]
         return score(*words, *flags)
 
     def evaluate(self, url: str, place: str, *flags: str) -> Ended:
         where = (f"--env.eval_dataset={self.questions}", f"--env.eval_max_tokens={LONGEST}")
         run = f"--env.data_dir_to_save_evals={self.folder / place}"
-        return in_process("evaluate", *where, run, *self._urls(url), *flags, env_type=RubricAbsoluteEnv)
+        return in_process(
+            "evaluate", *where, run, *self._urls(url), *flags, env_type=RubricAbsoluteEnv
+        )
 
     def process(self, url: str, place: str, *flags: str) -> Ended:
-        where = (f"--env.train_dataset={self.questions}", f"--env.train_max_tokens={LONGEST}", "--env.total_steps=4")
+        where = (
+            f"--env.train_dataset={self.questions}",
+            f"--env.train_max_tokens={LONGEST}",
+            "--env.total_steps=4",
+        )
         run = f"--env.data_path_to_save_groups={self.folder / place}.jsonl"
-        return in_process("process", *where, run, *self._urls(url), *flags, env_type=RubricAbsoluteEnv)
+        return in_process(
+            "process", *where, run, *self._urls(url), *flags, env_type=RubricAbsoluteEnv
+        )
 
     def _urls(self, url: str) -> Sequence[str]:
-        return (f"--openai.base_url={url}", f"--env.judge_base_url={url}", "--env.retry_delay=0", *PRICES)
+        return (
+            f"--openai.base_url={url}",
+            f"--env.judge_base_url={url}",
+            "--env.retry_delay=0",
+            *PRICES,
+        )
 
     def results(self, verb: str, place: str) -> list[bytes]:
         """What a run has written in the end."""
         if verb == "process":
             return without_run(self.folder / f"{place}.jsonl")
         run = self.folder / place
-        return without_run((run_directory_of(run / "scored.jsonl") if verb == "score" else run) / "samples.jsonl")
+        return without_run(
+            (run_directory_of(run / "scored.jsonl") if verb == "score" else run) / "samples.jsonl"
+        )
 
     def recorded(self, verb: str, place: str) -> int:
         """How many answers the ledger has."""
         run = self.folder / place
-        of = {"score": run_directory_of(run / "scored.jsonl"), "process": run_directory_of(Path(f"{run}.jsonl"))}
+        of = {
+            "score": run_directory_of(run / "scored.jsonl"),
+            "process": run_directory_of(Path(f"{run}.jsonl")),
+        }
         return sum(1 for _ in read_calls(of.get(verb, run)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["evaluate", "score", "process"])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_random_budget_is_kept_and_resume_ends_as_if_there_was_none(tmp_path: Path, verb: str, seed: int) -> None:
+def test_a_random_budget_is_kept_and_resume_ends_as_if_there_was_none(
+    tmp_path: Path, verb: str, seed: int
+) -> None:
     rng = Random(f"{verb} {seed}")
     commands = Commands(tmp_path, rng)
     run: Callable[..., Ended] = getattr(commands, verb)
@@ -95,7 +130,11 @@ def test_a_random_budget_is_kept_and_resume_ends_as_if_there_was_none(tmp_path: 
         assert run(endpoint.base_url, "whole").code == 0
     provider, budget = Provider(seed), free.usd * rng.uniform(0.1, 0.9)
     with serving(provider) as endpoint:
-        ended = run(endpoint.base_url, "parts", f"--{'' if verb == 'score' else 'env.'}budget_usd={budget:.9f}")
+        ended = run(
+            endpoint.base_url,
+            "parts",
+            f"--{'' if verb == 'score' else 'env.'}budget_usd={budget:.9f}",
+        )
         paid = 0
         for _ in range(20):
             assert provider.usd <= budget, ended.said

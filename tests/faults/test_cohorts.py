@@ -31,7 +31,12 @@ JUDGES = {
     "listwise": ("--judge=listwise", "--listwise_orders=2"),
     "tournament": ("--judge=tournament", "--schedule=all"),
 }
-ANSWERS = ("Eight.", "A spider has eight legs.", "Six legs, as all insects have.", "I would have to count the legs.")
+ANSWERS = (
+    "Eight.",
+    "A spider has eight legs.",
+    "Six legs, as all insects have.",
+    "I would have to count the legs.",
+)
 CHANGES_NOTHING = ("timeout", "no_finish", *kinds.CHANGES_THE_REQUESTS)
 each_judge = pytest.mark.parametrize("judge", JUDGES)
 
@@ -39,7 +44,9 @@ each_judge = pytest.mark.parametrize("judge", JUDGES)
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed attempt is repeated at once."""
-    monkeypatch.setattr(JudgeSettings, "chat_settings", partialmethod(JudgeSettings.chat_settings, retry_delay=0.0))
+    monkeypatch.setattr(
+        JudgeSettings, "chat_settings", partialmethod(JudgeSettings.chat_settings, retry_delay=0.0)
+    )
 
 
 @asynccontextmanager
@@ -69,7 +76,9 @@ async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-async def scored(url: str, cohorts: int = COHORTS, members: Sequence[int] = range(SIZE)) -> list[list[Json]]:
+async def scored(
+    url: str, cohorts: int = COHORTS, members: Sequence[int] = range(SIZE)
+) -> list[list[Json]]:
     """What each member of each cohort was answered, each in a request of its own.
 
     Who is told that the judge is away, and to come back, has the status `away`.
@@ -78,17 +87,27 @@ async def scored(url: str, cohorts: int = COHORTS, members: Sequence[int] = rang
     async with aiohttp.ClientSession(timeout=total) as session:
 
         async def ask(cohort: int, member: int) -> Json:
-            body = {"prompt": f"How many legs have {cohort + 2} spiders?", "response": ANSWERS[member]}
+            body = {
+                "prompt": f"How many legs have {cohort + 2} spiders?",
+                "response": ANSWERS[member],
+            }
             body |= {"group": str(cohort), "member": str(member)}
             async with session.post(f"{url}/v1/score", json=body) as response:
                 found: Json = await response.json()
                 if response.status == 503 and found["error"]["type"] == "judge_away":
                     assert int(response.headers["Retry-After"]) > 0
-                    return {"status": "away", "score": None, "explanation": found["error"]["message"]}
+                    return {
+                        "status": "away",
+                        "score": None,
+                        "explanation": found["error"]["message"],
+                    }
                 assert response.status == 200, found
                 return found
 
-        asked = (asyncio.gather(*(ask(cohort, member) for member in members)) for cohort in range(cohorts))
+        asked = (
+            asyncio.gather(*(ask(cohort, member) for member in members))
+            for cohort in range(cohorts)
+        )
         return list(await asyncio.gather(*asked))
 
 
@@ -111,9 +130,15 @@ async def undisturbed(judge: str) -> tuple[list[list[Any]], Counter[str]]:
 
 @pytest.mark.slow("tournament")
 @each_judge
-async def test_faults_that_pass_change_no_score_of_a_cohort_and_nothing_is_paid_twice(judge: str) -> None:
+async def test_faults_that_pass_change_no_score_of_a_cohort_and_nothing_is_paid_twice(
+    judge: str,
+) -> None:
     expected, answered = await undisturbed(judge)
-    mixed = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in (*CHANGES_NOTHING, *kinds.WAITED_FOR)]
+    mixed = [
+        kind
+        for kind in (*kinds.TRANSIENT, *kinds.RIGHT)
+        if kind not in (*CHANGES_NOTHING, *kinds.WAITED_FOR)
+    ]
     async with (
         judging_at(rates=dict.fromkeys(mixed, 0.5 / len(mixed))) as (port, server),
         gathering(port, judge) as url,
@@ -122,13 +147,18 @@ async def test_faults_that_pass_change_no_score_of_a_cohort_and_nothing_is_paid_
         again = scores(await scored(url))
     assert found == again == expected
     assert sum(server.faults.values()) > 0
-    assert Counter({digest: count for digest, count in server.answered.items() if count}) == answered
+    assert (
+        Counter({digest: count for digest, count in server.answered.items() if count}) == answered
+    )
 
 
 @pytest.mark.parametrize("kind", ["500", "401", "drop", "malformed", "empty", *kinds.LAST_WORD])
 @each_judge
 async def test_judge_that_never_has_a_verdict_flags_every_member(judge: str, kind: str) -> None:
-    async with judging_at(rates={kind: 1}) as (port, _), gathering(port, judge, "--judge_max_retries=1") as url:
+    async with (
+        judging_at(rates={kind: 1}) as (port, _),
+        gathering(port, judge, "--judge_max_retries=1") as url,
+    ):
         found = await scored(url)
     status = "unparsable" if kind in kinds.LAST_WORD else "judge_failed"
     assert failed(found) == {status: SIZE * COHORTS}
@@ -137,11 +167,16 @@ async def test_judge_that_never_has_a_verdict_flags_every_member(judge: str, kin
 @each_judge
 async def test_judge_that_hangs_flags_every_member_at_the_deadline(judge: str) -> None:
     deadline = "--deadline=1", "--group_wait=0.2"
-    async with judging_at(rates={"timeout": 1}) as (port, _), gathering(port, judge, *deadline) as url:
+    async with (
+        judging_at(rates={"timeout": 1}) as (port, _),
+        gathering(port, judge, *deadline) as url,
+    ):
         found = await scored(url)
         alone = await scored(url, cohorts=1, members=[3])
     assert failed(found) == {"judge_failed": SIZE * COHORTS}
-    assert failed(alone) == {"judge_failed": 1}, "it has its place in the cohort that nobody could judge"
+    assert failed(alone) == {"judge_failed": 1}, (
+        "it has its place in the cohort that nobody could judge"
+    )
 
 
 @each_judge
@@ -162,12 +197,17 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
     judge: str, patience: tuple[str, ...]
 ) -> None:
     """Whether its judgment has failed or goes on: who sends again is told to come back, and then has a score."""
-    expected, _ = await undisturbed(judge)  # loads what rates a tournament, which may take longer than the deadline
+    expected, _ = await undisturbed(
+        judge
+    )  # loads what rates a tournament, which may take longer than the deadline
     with process.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
     async with gathering(port, judge, "--deadline=10", "--group_wait=2", *patience) as url:
         first = failed(await scored(url, cohorts=1))
-        assert first["judge_failed"] > 0 and first.total() == first["judge_failed"] + first["away"] == SIZE
+        assert (
+            first["judge_failed"] > 0
+            and first.total() == first["judge_failed"] + first["away"] == SIZE
+        )
         assert failed(await scored(url, cohorts=1)) == {"away": SIZE}
         async with judging_at(port) as (_, server):
             found: list[list[Json]] = []
@@ -181,9 +221,16 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
 
 
 @each_judge
-async def test_members_that_stay_away_leave_the_others_their_scores_and_are_flagged_when_they_come(judge: str) -> None:
-    await undisturbed(judge)  # loads what rates a tournament, which may take longer than late members are known as such
-    async with judging_at() as (port, _), gathering(port, judge, "--deadline=20", "--group_wait=2") as url:
+async def test_members_that_stay_away_leave_the_others_their_scores_and_are_flagged_when_they_come(
+    judge: str,
+) -> None:
+    await undisturbed(
+        judge
+    )  # loads what rates a tournament, which may take longer than late members are known as such
+    async with (
+        judging_at() as (port, _),
+        gathering(port, judge, "--deadline=20", "--group_wait=2") as url,
+    ):
         found = await scored(url, members=[0, 1, 2])
         late = await scored(url, members=[3])
         alone = await scored(url, cohorts=COHORTS + 1, members=[3])

@@ -46,7 +46,9 @@ def rows(count: int) -> list[Json]:
 
 
 def answers(request: Json, number: int) -> str:
-    return f"Answer {number_of(str(request['messages']))} to {request['messages'][-1]['content'][:40]}"
+    return (
+        f"Answer {number_of(str(request['messages']))} to {request['messages'][-1]['content'][:40]}"
+    )
 
 
 def speaks(request: Json, number: int) -> Reply | str:
@@ -96,9 +98,20 @@ class Talk:
     def words(self, run: str) -> list[str]:
         urls = [f"--{name}={self.endpoints[role].base_url}" for name, role in URLS.items()]
         limits = [f"--{name}={AT_ONCE}" for name in LIMITS]
-        places = [f"--env.eval_dataset={self.path / 'rows.jsonl'}", f"--env.data_dir_to_save_evals={self.path / run}"]
+        places = [
+            f"--env.eval_dataset={self.path / 'rows.jsonl'}",
+            f"--env.data_dir_to_save_evals={self.path / run}",
+        ]
         waits = ["--env.retry_delay=0", "--env.max_judge_error_rate=1"]
-        return ["evaluate", *urls, *limits, *places, *waits, f"--env.user_max_turns={MOST_OF_USER}", *JUDGED]
+        return [
+            "evaluate",
+            *urls,
+            *limits,
+            *places,
+            *waits,
+            f"--env.user_max_turns={MOST_OF_USER}",
+            *JUDGED,
+        ]
 
     def run(self, run: str, *flags: str) -> RunFiles:
         ended = in_process(*self.words(run), *flags, env_type=PromptsEnv)
@@ -118,14 +131,24 @@ JUDGED = ("--env.judged=turns", "--env.judge_temperature=0", "--env.rubric=Is it
 @contextmanager
 def talk(path: Path, count: int, *, share: int = 0, delay_s: float = 0.0) -> Iterator[Talk]:
     write_lines(path / "rows.jsonl", rows(count))
-    scripts = dict(zip(ROLES, (Faulty(each, share, delay_s) for each in (answers, JUDGES, speaks)), strict=True))
+    scripts = dict(
+        zip(
+            ROLES, (Faulty(each, share, delay_s) for each in (answers, JUDGES, speaks)), strict=True
+        )
+    )
     with ExitStack() as stack:
-        yield Talk(path, scripts, {role: stack.enter_context(serving(script)) for role, script in scripts.items()})
+        yield Talk(
+            path,
+            scripts,
+            {role: stack.enter_context(serving(script)) for role, script in scripts.items()},
+        )
 
 
 def results(files: RunFiles) -> tuple[list[bytes], list[Json]]:
     """Samples and failures without what may differ: `run`, and port and number of requests in an error."""
-    failures = [{name: value for name, value in row.items() if name != "run"} for row in files.failures]
+    failures = [
+        {name: value for name, value in row.items() if name != "run"} for row in files.failures
+    ]
     return files.without_run(), [
         {**row, "error": re.sub(r":\d+/|\d+ requests?", "N", row["error"])} for row in failures
     ]
@@ -134,12 +157,16 @@ def results(files: RunFiles) -> tuple[list[bytes], list[Json]]:
 def checked(files: RunFiles, count: int) -> None:
     """All rows are there; those with a mute user failed as such, and no other."""
     mute = {f"row-{n}" for n in range(1, count + 1) if n % FAILING == 0}
-    assert {(row["uid"], row["status"]) for row in files.failures} == {(uid, "user_failed") for uid in mute}
+    assert {(row["uid"], row["status"]) for row in files.failures} == {
+        (uid, "user_failed") for uid in mute
+    }
     assert all("I say nothing" in row["error"] for row in files.failures)
     assert len(files.samples) == count - len(mute)
     for row in files.samples:
         turns, parts = row.get("completions", [row]), row["detail"]["parts"]
-        assert [name for name in parts if name.startswith("turn_")] == [f"turn_{n}" for n in range(1, len(turns) + 1)]
+        assert [name for name in parts if name.startswith("turn_")] == [
+            f"turn_{n}" for n in range(1, len(turns) + 1)
+        ]
         assert "END OF" not in str(turns)
     lengths = {len(row.get("completions", [row])) for row in files.samples}
     assert len(lengths) > 2 and lengths <= {*range(1, MOST_OWN + MOST_OF_USER + 1)}
@@ -167,16 +194,23 @@ def test_faults_change_no_sample(tmp_path: Path) -> None:
 def test_resumed_run_asks_nothing_twice(tmp_path: Path) -> None:
     with talk(tmp_path, 6) as whole:
         files = whole.run("run")
-        before, made = {role: len(endpoint.requests) for role, endpoint in whole.endpoints.items()}, results(files)
+        before, made = (
+            {role: len(endpoint.requests) for role, endpoint in whole.endpoints.items()},
+            results(files),
+        )
         files.interrupt("row-3", "row-5")
         assert results(whole.run("run", "--resume")) == made
         after = {role: len(endpoint.requests) for role, endpoint in whole.endpoints.items()}
-    assert after == {**before, "user": before["user"] + 1}, "only the user who refused is asked again"
+    assert after == {**before, "user": before["user"] + 1}, (
+        "only the user who refused is asked again"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_killed_and_resumed_under_faults_it_is_the_undisturbed_run(tmp_path: Path, seed: int) -> None:
+def test_killed_and_resumed_under_faults_it_is_the_undisturbed_run(
+    tmp_path: Path, seed: int
+) -> None:
     count, numbers = 200, random.Random(seed)
     with talk(tmp_path, count) as quiet:
         undisturbed = results(quiet.run("whole"))
@@ -185,7 +219,12 @@ def test_killed_and_resumed_under_faults_it_is_the_undisturbed_run(tmp_path: Pat
     with talk(tmp_path, count, share=5, delay_s=0.002) as faulty:
         for place, stop in enumerate(stops):
             after = faulty.requests + numbers.randint(50, 400)
-            words = [faulty.words("run")[0], "prompts", *faulty.words("run")[1:], *(["--resume"] if place else [])]
+            words = [
+                faulty.words("run")[0],
+                "prompts",
+                *faulty.words("run")[1:],
+                *(["--resume"] if place else []),
+            ]
             with Started(str(SCRIPT), *words, cwd=tmp_path) as started:
                 started.until(arrived(faulty, after), f"request {after}")
                 started.send(stop)
@@ -194,8 +233,12 @@ def test_killed_and_resumed_under_faults_it_is_the_undisturbed_run(tmp_path: Pat
     assert results(files) == undisturbed
     checked(files, count)
     for role, script in faulty.scripts.items():
-        assert script.answered.keys() == once[role].keys(), "everything that was asked belongs to the run"
-        assert (script.answered - once[role]).total() <= AT_ONCE * len(stops), "only what was in flight"
+        assert script.answered.keys() == once[role].keys(), (
+            "everything that was asked belongs to the run"
+        )
+        assert (script.answered - once[role]).total() <= AT_ONCE * len(stops), (
+            "only what was in flight"
+        )
     assert all(endpoint.peak <= AT_ONCE for endpoint in faulty.endpoints.values())
 
 

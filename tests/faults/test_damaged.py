@@ -1,7 +1,8 @@
 """A run whose files are damaged, resumed: it is the undisturbed run, and asks for what is lost alone.
 
-Damage is what crashes and disks leave: blocks of zeros or of other bytes, lines that are torn or glued together, a file
-that is cut. A byte that turns one readable text into another one cannot be known in a plain file.
+Damage is what crashes and disks leave: blocks of zeros or of other bytes, lines that are torn or
+glued together, a file that is cut. A byte that turns one readable text into another one cannot be
+known in a plain file.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def longest(lines: Lines) -> int:
 
 
 def replaced(lines: Lines, befalls: Callable[[bytes], bytes]) -> Lines:
-    return [befalls(line) if number == longest(lines) else line for number, line in enumerate(lines)]
+    return [
+        befalls(line) if number == longest(lines) else line for number, line in enumerate(lines)
+    ]
 
 
 def joined(lines: Lines, befalls: Callable[[bytes], bytes]) -> Lines:
@@ -53,7 +56,9 @@ def joined(lines: Lines, befalls: Callable[[bytes], bytes]) -> Lines:
 
 DAMAGES: Mapping[str, Callable[[Lines], Lines]] = {
     "torn tail": lambda lines: [*lines[:-1], half(lines[-1])],
-    "zeros in the middle": lambda lines: replaced(lines, lambda line: line[:9] + bytes(40) + line[49:]),
+    "zeros in the middle": lambda lines: replaced(
+        lines, lambda line: line[:9] + bytes(40) + line[49:]
+    ),
     "binary garbage": lambda lines: replaced(lines, lambda line: b"\xff\xfe\x00\x80" * 9 + b"\n"),
     "truncated": lambda lines: [*lines[: longest(lines)], half(lines[longest(lines)])],
     "empty line": lambda lines: replaced(lines, lambda line: line + b"\n"),
@@ -153,7 +158,9 @@ def copied(bench: Bench, verb: Verb) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("name", DAMAGES)
 @pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_damaged_results_are_made_again_from_the_ledger(whole: Whole, verb: Verb, name: str) -> None:
+def test_damaged_results_are_made_again_from_the_ledger(
+    whole: Whole, verb: Verb, name: str
+) -> None:
     bench, expected = whole(verb)
     _, made = copied(bench, verb)
     damaged = damage(made, name)
@@ -221,12 +228,16 @@ def test_responses_of_a_batch_that_a_damaged_file_still_names_are_not_asked_for_
         out.unlink()
         (run / "samples.jsonl").write_bytes(b"")
         ledger = unpack(run)
-        ledger.write_bytes(split(ledger.read_bytes())[0])  # all answers are lost, but they are in batches
+        ledger.write_bytes(
+            split(ledger.read_bytes())[0]
+        )  # all answers are lost, but they are in batches
         damaged = damage(run / "batches.jsonl", name)
         again = score(*words, "--resume")
         assert again.code == 0, again.said
         assert out.read_bytes() == expected
-        assert judge.asked.total() - asked == 2 * sum(b'"requests"' in line for line in damaged.lost)
+        assert judge.asked.total() - asked == 2 * sum(
+            b'"requests"' in line for line in damaged.lost
+        )
         damaged.check_kept(again)
 
 
@@ -277,7 +288,9 @@ def damages(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     def befalls(data: bytes) -> bytes:
         start = int(where * max(len(data) - 1, 0))
         if filling is not None:
-            return data[:start] + filling * len(data[start : start + length]) + data[start + length :]
+            return (
+                data[:start] + filling * len(data[start : start + length]) + data[start + length :]
+            )
         end = data.find(b"\n", start)  # a line without its end is glued to the next one
         return data if end < 0 else data[:start] + data[end + 1 :]
 
@@ -316,10 +329,15 @@ def judgegym(*words: object) -> Ended:
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two scored data sets."""
     folder = tmp_path_factory.mktemp("scored")
-    rows = [{"prompt": f"Question {n}", "response": f"Response {n}", "gold": n % 5 + 1} for n in range(9)]
+    rows = [
+        {"prompt": f"Question {n}", "response": f"Response {n}", "gold": n % 5 + 1}
+        for n in range(9)
+    ]
     data = write_lines(folder / "data.jsonl", rows)
     for name, more in (("a", 0), ("b", 1)):
-        with serving(rated(lambda response, more=more: (int(response.split()[1]) + more) % 5 + 1)) as judge:
+        with serving(
+            rated(lambda response, more=more: (int(response.split()[1]) + more) % 5 + 1)
+        ) as judge:
             words = (
                 data,
                 "--out",
@@ -338,8 +356,12 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        pytest.param("a.run/samples.jsonl", "report a.jsonl --output page.html", marks=pytest.mark.slow),
-        pytest.param("a.run/calls.jsonl", "report a.jsonl --output page.html", marks=pytest.mark.slow),
+        pytest.param(
+            "a.run/samples.jsonl", "report a.jsonl --output page.html", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "a.run/calls.jsonl", "report a.jsonl --output page.html", marks=pytest.mark.slow
+        ),
         ("a.run/samples.jsonl", "compare a.jsonl b.jsonl"),
         ("a.run/samples.jsonl", "replay a.jsonl b.jsonl --jury mean"),
         ("a.run/samples.jsonl", "audit a.jsonl"),
@@ -373,7 +395,9 @@ def test_commands_that_read_skip_what_is_damaged_say_so_and_write_nothing(
     assert not [*folder.rglob("*.damaged")]
 
 
-def test_commands_that_read_say_on_standard_error_what_is_damaged(scored: Path, tmp_path: Path) -> None:
+def test_commands_that_read_say_on_standard_error_what_is_damaged(
+    scored: Path, tmp_path: Path
+) -> None:
     shutil.copytree(scored, tmp_path, dirs_exist_ok=True)
     damage(tmp_path / "a.run" / "samples.jsonl", "no object")
     ended = as_process("compare", "a.jsonl", "b.jsonl", script=str(SCRIPT), cwd=tmp_path)
@@ -402,8 +426,9 @@ def test_file_of_which_no_line_can_be_read_is_another_kind_of_file(bench: Bench)
     again = bench.run("evaluate", "--resume")
     for code in (again.ended.code, judgegym("compare", run, run).code):
         assert code == 2
-    assert f"{run / 'samples.jsonl'}: none of its lines can be read, such as line 1: uid: Field required" in (
-        again.ended.err
+    assert (
+        f"{run / 'samples.jsonl'}: none of its lines can be read, such as line 1: uid: Field "
+        "required" in (again.ended.err)
     )
     assert (run / "samples.jsonl").read_bytes() == other and not [*run.glob("*.damaged")]
 

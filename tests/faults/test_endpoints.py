@@ -24,7 +24,8 @@ each_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: 
 def nothing_is_lost(outcome: Outcome, undisturbed: Outcome, *, by_time: bool = False) -> None:
     """The results are those of endpoints without faults, and nothing that was answered was asked again.
 
-    Where failures are told `by_time`, an answer may come too late on a busy machine, and is asked for again.
+    Where failures are told `by_time`, an answer may come too late on a busy machine, and is asked
+    for again.
     """
     assert outcome.ended.code == 0, outcome.ended.said
     assert outcome.failures == []
@@ -38,12 +39,16 @@ def nothing_is_lost(outcome: Outcome, undisturbed: Outcome, *, by_time: bool = F
 @pytest.mark.slow("timeout", "huge_body")
 @each_verb
 @pytest.mark.parametrize("kind", [*kinds.TRANSIENT, *kinds.RIGHT])
-def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, undisturbed: Outcome) -> None:
+def test_fault_that_passes_leaves_no_trace(
+    bench: Bench, verb: Verb, kind: str, undisturbed: Outcome
+) -> None:
     settings = {"faults": {kind: 0.2}, "slow_ms": 10}
     flags = {"timeout": QUICK, "no_finish": ONE_AT_A_TIME}.get(kind, ())
     outcome = bench.run(verb, *flags, policy=settings, judge=settings)
     assert outcome.faults[kind] > 0
-    if kind in kinds.CHANGES_THE_REQUESTS and verb != "evaluate":  # where several completions are asked for
+    if (
+        kind in kinds.CHANGES_THE_REQUESTS and verb != "evaluate"
+    ):  # where several completions are asked for
         assert outcome.ended.code == 0, outcome.ended.said
         assert len(outcome.result) == bench.rows
     else:
@@ -71,7 +76,10 @@ def test_mixture_of_faults_leaves_no_trace(bench: Bench, verb: Verb, undisturbed
     nothing_is_lost(outcome, undisturbed)
 
 
-REFUSED = [("evaluate", kind) for kind in kinds.PERMANENT] + [("serve", "401"), ("process", "redirect")]
+REFUSED = [("evaluate", kind) for kind in kinds.PERMANENT] + [
+    ("serve", "401"),
+    ("process", "redirect"),
+]
 
 
 @pytest.mark.parametrize("side", ["policy", "judge"])
@@ -87,15 +95,22 @@ def test_refusal_of_all_requests_ends_with_one_message_and_is_not_repeated(
     is_several = side == "judge" or verb == "serve"  # more than ten calls: the breaker ends the run
     if is_several and kind in kinds.OF_THE_ACCOUNT:
         (message,) = [line for line in err.splitlines() if line.startswith(f"the {side} at http")]
-        assert f"rejected the first {reachability.MOST_IN_A_ROW}" in message and f"HTTP {status}" in message
+        assert (
+            f"rejected the first {reachability.MOST_IN_A_ROW}" in message
+            and f"HTTP {status}" in message
+        )
         assert "--resume" in err
         return
     (message,) = [line for line in err.splitlines() if line.startswith("nothing succeeded")]
     assert f"the {side} at http" in message and f"HTTP {status} after 1 request" in message
     if verb == "evaluate":
-        assert {failure["uid"] for failure in outcome.failures} == {f"row-{number}" for number in range(bench.rows)}
+        assert {failure["uid"] for failure in outcome.failures} == {
+            f"row-{number}" for number in range(bench.rows)
+        }
         assert "--resume" in err
-        assert getattr(outcome, side).requests == bench.rows * (2 if side == "judge" else 1), "one for each judgment"
+        assert getattr(outcome, side).requests == bench.rows * (2 if side == "judge" else 1), (
+            "one for each judgment"
+        )
 
 
 @pytest.mark.parametrize("verb", ["evaluate"])
@@ -109,7 +124,9 @@ def test_rows_whose_requests_are_refused_are_listed_and_no_others(
     failed = {failure["uid"]: failure for failure in outcome.failures}
     assert 0 < len(failed) < bench.rows
     assert all(failure["score"] is None and failure["error"] for failure in failed.values())
-    assert f"{len(failed)} of {bench.rows} rows have no score" in " ".join(outcome.ended.out.split())
+    assert f"{len(failed)} of {bench.rows} rows have no score" in " ".join(
+        outcome.ended.out.split()
+    )
     named = {f'"uid":"{uid}"'.encode() for uid in failed}
     others = [line for line in undisturbed.result if not any(name in line for name in named)]
     assert len(outcome.result) == len(others)
@@ -120,14 +137,19 @@ def test_rows_whose_requests_are_refused_are_listed_and_no_others(
 ONE_OF_EACH = ("429", "reset", "malformed", "finish_error", "empty", "fewer_choices")
 NEVER_PASSING = [
     *(("evaluate", "judge", kind) for kind in kinds.UNTIL_THE_DEADLINE),
-    *(("evaluate", "policy", kind) for kind in {*ONE_OF_EACH, *kinds.BROKEN} - {*kinds.ANSWERS_ALL_THE_SAME}),
+    *(
+        ("evaluate", "policy", kind)
+        for kind in {*ONE_OF_EACH, *kinds.BROKEN} - {*kinds.ANSWERS_ALL_THE_SAME}
+    ),
     *(("process", side, kind) for side in ("policy", "judge") for kind in ONE_OF_EACH[1:]),
 ]
 
 
 @pytest.mark.slow("timeout", "huge_body")
 @pytest.mark.parametrize(("verb", "side", "kind"), sorted(NEVER_PASSING))
-def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
+def test_fault_that_never_passes_is_no_result(
+    bench: Bench, verb: Verb, side: str, kind: str
+) -> None:
     """The request is sent once more, and then its row is listed."""
     deadline = 0.5 if kind in ("timeout", *kinds.WAITED_FOR) else 60
     once = "--env.judge_max_retries=1", "--env.max_retries=1"
@@ -137,7 +159,9 @@ def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: st
     assert outcome.ended.code == 1, outcome.ended.said
     assert outcome.result == []
     assert BROKEN_OFF not in outcome.ended.said
-    assert getattr(outcome, side).requests > bench.rows or kind == "retry_after_date", "which is after the deadline"
+    assert getattr(outcome, side).requests > bench.rows or kind == "retry_after_date", (
+        "which is after the deadline"
+    )
     if verb == "evaluate":
         assert len(outcome.failures) == bench.rows
 
@@ -154,7 +178,9 @@ def test_judge_without_verdict_gives_no_score(bench: Bench, verb: Verb, kind: st
 
 @each_verb
 @pytest.mark.parametrize("kind", kinds.LAST_WORD)
-def test_judge_that_has_no_verdict_at_times_is_asked_again(bench: Bench, verb: Verb, kind: str) -> None:
+def test_judge_that_has_no_verdict_at_times_is_asked_again(
+    bench: Bench, verb: Verb, kind: str
+) -> None:
     outcome = bench.run(verb, judge={"faults": {kind: 0.2}})
     assert outcome.faults[kind] > 0
     assert outcome.ended.code == 0, outcome.ended.said

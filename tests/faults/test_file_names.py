@@ -19,7 +19,12 @@ BAD = os.fsdecode(b"name-\xff")
 
 
 def scored(
-    folder: Path, judge: ScriptedEndpoint, *, data: str = "rows.jsonl", out: str = "out.jsonl", rubric: str = "Good?"
+    folder: Path,
+    judge: ScriptedEndpoint,
+    *,
+    data: str = "rows.jsonl",
+    out: str = "out.jsonl",
+    rubric: str = "Good?",
 ) -> int:
     """The exit code of `score`, which must say where the bytes are if it ends with 2."""
     write_lines(folder / data, ROWS)
@@ -41,7 +46,9 @@ def scored(
     [{"data": f"{BAD}.jsonl"}, {"out": f"{BAD}.jsonl"}, {"rubric": f"Good {BAD}?"}],
     ids=lambda kwargs: next(iter(kwargs)),
 )
-def test_bytes_that_are_no_text_are_refused_before_the_first_call(kwargs: dict[str, str], tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_refused_before_the_first_call(
+    kwargs: dict[str, str], tmp_path: Path
+) -> None:
     with serving(VERDICT) as judge:
         assert scored(tmp_path, judge, **kwargs) == 2
         assert not judge.requests
@@ -52,7 +59,10 @@ def test_bytes_that_are_no_text_are_refused_before_the_first_call(kwargs: dict[s
     "flag", ["--env.data_dir_to_save_evals={folder}/name-{bad}", "--env.custom_system_prompt={bad}"]
 )
 def test_so_are_those_of_an_evaluation(flag: str, tmp_path: Path) -> None:
-    words = f"--env.data_dir_to_save_evals={tmp_path / 'run'}", flag.format(folder=tmp_path, bad=BAD)
+    words = (
+        f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
+        flag.format(folder=tmp_path, bad=BAD),
+    )
     ended = in_process("evaluate", "--offline", *words)
     assert ended.code == 2, ended.said
     assert "no UTF-8" in ended.err
@@ -60,7 +70,11 @@ def test_so_are_those_of_an_evaluation(flag: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a\x85b", "a\u2028b", "ﬀ 𝒳 é", "a\tb\n c: d", "'\"#"])
 def test_a_setting_is_read_back_as_it_was_given(text: str, tmp_path: Path) -> None:
-    flags = f"--env.custom_system_prompt={text}", f"--env.data_dir_to_save_evals={tmp_path}", "--limit=1"
+    flags = (
+        f"--env.custom_system_prompt={text}",
+        f"--env.data_dir_to_save_evals={tmp_path}",
+        "--limit=1",
+    )
     ended = in_process("evaluate", "--offline", *flags)
     assert ended.code == 0, ended.said
     settings = read_settings(tmp_path)["env"]
@@ -111,9 +125,20 @@ def test_output_survives_a_locale_without_the_characters(tmp_path: Path) -> None
     """Under the locale C without Python's UTF-8 mode, a terminal is shown question marks."""
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     run = tmp_path / "run"
-    ended = as_process("evaluate", "--offline", "--limit=2", f"--env.data_dir_to_save_evals={run}", env=env, fresh=True)
+    ended = as_process(
+        "evaluate",
+        "--offline",
+        "--limit=2",
+        f"--env.data_dir_to_save_evals={run}",
+        env=env,
+        fresh=True,
+    )
     assert ended.code == 0, ended.said
-    for words in (("list",), ("evaluate", "arena_hard", "--help"), ("report", str(run), "--all_metrics")):
+    for words in (
+        ("list",),
+        ("evaluate", "arena_hard", "--help"),
+        ("report", str(run), "--all_metrics"),
+    ):
         ended = as_process("judgegym", *words, script="-m", env=env, fresh=True)
         assert "Traceback" not in ended.said
         assert ended.code in (0, 2), ended.said

@@ -62,7 +62,8 @@ def scores(path: Path, way: str, *, rows: int, limit_s: float) -> list[tuple[flo
     file.write_text(WAYS)
     with RuleJudge(rule=f"{file}:{way}", rule_timeout=limit_s) as judge:
         table = judge.many_sync(
-            [{"question": "Q", "answer": f"number {number}"} for number in range(rows)], progress=False
+            [{"question": "Q", "answer": f"number {number}"} for number in range(rows)],
+            progress=False,
         )
     assert all((judgment.score is None) == (judgment.status is not Status.OK) for judgment in table)
     return [(judgment.score, judgment.explanation) for judgment in table]

@@ -20,7 +20,17 @@ from tests.faults.killing import Signal, same, taken_up, whole
 from tests.faults.test_endpoints import nothing_is_lost
 
 VERBS: tuple[Verb, ...] = ("serve", "process")
-ONE_OF_EACH = ("429", "500", "reset", "short_body", "malformed", "no_choices", "finish_error", "empty", "text_parts")
+ONE_OF_EACH = (
+    "429",
+    "500",
+    "reset",
+    "short_body",
+    "malformed",
+    "no_choices",
+    "finish_error",
+    "empty",
+    "text_parts",
+)
 ARENA = [subject for subject in TOGETHER if subject.title.startswith("arena_hard")]
 
 
@@ -35,7 +45,9 @@ each_judge = titles(ARENA)
 @pytest.mark.slow
 @each_verb
 @titles(TOGETHER)
-def test_mixture_of_faults_leaves_no_trace_in_groups(bench: Bench, verb: Verb, undisturbed: Outcome) -> None:
+def test_mixture_of_faults_leaves_no_trace_in_groups(
+    bench: Bench, verb: Verb, undisturbed: Outcome
+) -> None:
     told_apart = ("timeout", "no_finish", *kinds.CHANGES_THE_REQUESTS)
     mixed = [kind for kind in (*kinds.TRANSIENT, *kinds.RIGHT) if kind not in told_apart]
     settings = {"faults": dict.fromkeys(mixed, 0.4 / len(mixed)), "slow_ms": 10}
@@ -66,7 +78,9 @@ def test_fault_of_the_judge_that_passes_leaves_no_trace(
     ],
 )
 @each_judge
-def test_judge_of_groups_that_never_answers_makes_no_group(bench: Bench, verb: Verb, kind: str) -> None:
+def test_judge_of_groups_that_never_answers_makes_no_group(
+    bench: Bench, verb: Verb, kind: str
+) -> None:
     outcome = bench.run(verb, "--env.judge_max_retries=1", judge={"faults": {kind: 1}})
     assert outcome.ended.code == 1, outcome.ended.said
     assert outcome.result == []
@@ -86,7 +100,10 @@ def test_judge_of_groups_that_fails_at_times_gives_no_score_of_its_failure(
     before = {group["row"]["uid"]: group for group in map(json.loads, undisturbed.result)}
     for group in groups:
         judged = [turns[-1]["judgment"]["status"] == "ok" for turns in group["messages"]]
-        substituted = [each.get("set_advantage_to_zero", False) for each in group.get("overrides", [{}] * GROUP)]
+        substituted = [
+            each.get("set_advantage_to_zero", False)
+            for each in group.get("overrides", [{}] * GROUP)
+        ]
         assert substituted == [not ok for ok in judged]
         scores = [score for score, ok in zip(group["scores"], judged, strict=True) if ok]
         assert len(scores) >= 2
@@ -99,13 +116,20 @@ def test_judge_of_groups_that_fails_at_times_gives_no_score_of_its_failure(
             turns[-1]["content"] for turns in before[group["row"]["uid"]]["messages"]
         ]
     metrics = json.loads((bench.path / "run.run" / "train_metrics.json").read_bytes())
-    judged, dropped = metrics["train/groups_judged"], metrics.get("train/groups_dropped_judge_failed", 0)
-    assert judged - dropped == len(groups) == bench.rows, "one that is dropped is counted, and another one is made"
+    judged, dropped = (
+        metrics["train/groups_judged"],
+        metrics.get("train/groups_dropped_judge_failed", 0),
+    )
+    assert judged - dropped == len(groups) == bench.rows, (
+        "one that is dropped is counted, and another one is made"
+    )
 
 
 @pytest.mark.slow
 @each_judge
-def test_process_of_groups_that_is_killed_twice_pays_twice_for_what_was_in_flight(bench: Bench) -> None:
+def test_process_of_groups_that_is_killed_twice_pays_twice_for_what_was_in_flight(
+    bench: Bench,
+) -> None:
     undisturbed = whole(bench, "process")
     stops = [Signal(signal.SIGKILL, 0.4), Signal(signal.SIGTERM, 0.5)]
     resumed = taken_up(bench, "process", undisturbed, stops, "run", "--env.judge_max_concurrency=2")

@@ -55,7 +55,9 @@ def test_hostile_rows_and_answers_are_rows_as_any_other(tmp_path: Path, ending: 
     data, out = tmp_path / "data.jsonl", tmp_path / f"scored.{ending}"
     data.write_bytes(BOM + b"\r\n\r\n   \n".join(LINES.values()))
     with serving(answer) as judge:
-        ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1")
+        ended = score(
+            data, "--out", out, f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1"
+        )
     assert ended.code == 0, ended.said
     assert "Traceback" not in ended.said
     rows = read_rows(out) if ending == "jsonl" else of_table(out)

@@ -1,7 +1,7 @@
 """Rows and settings that nobody should write: an error in one message before anything is asked, or a score.
 
-The cases are files in `data/`, each with the exit code and the words that its message has. In a text that is a list, a
-pair is a piece and how often it is repeated.
+The cases are files in `data/`, each with the exit code and the words that its message has. In a
+text that is a list, a pair is a piece and how often it is repeated.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from tests.conformance.subjects import KEYS
 from tests.faults.bench import Bench, Outcome, stand_in
 
 DATA = Path(__file__).parent / "data"
-FIRST = {"uid": "first", "instruction": "Explain the first to a child.", "rubric": "Does a child understand it?"}
+FIRST = {
+    "uid": "first",
+    "instruction": "Explain the first to a child.",
+    "rubric": "Does a child understand it?",
+}
 
 
 def cases(name: str) -> list[Any]:
     """The cases of a file, by their names."""
     lines = (DATA / name).read_text(encoding="utf-8").splitlines()
-    found = [{field: _repeated(field, value) for field, value in json.loads(line).items()} for line in lines]
+    found = [
+        {field: _repeated(field, value) for field, value in json.loads(line).items()}
+        for line in lines
+    ]
     return [pytest.param(case, id=case["name"]) for case in found]
 
 
@@ -66,12 +73,16 @@ def test_hostile_settings_are_refused_in_one_line(bench: Bench, case: dict[str, 
     with stand_in(bench.loop) as policy, stand_in(bench.loop) as judge:
         argv = bench.argv("evaluate", "run", policy, judge)
         named = [line.partition(":")[0].strip() for line in case["yaml"].splitlines()]
-        named += [f"{name}_env" for name in named]  # the command line's variable would replace the file's key
+        named += [
+            f"{name}_env" for name in named
+        ]  # the command line's variable would replace the file's key
         argv = [flag for flag in argv if flag.partition("=")[0].removeprefix("--env.") not in named]
         ended = in_process(*argv, f"--config={path}", env_type=bench.subject.env_type, env=KEYS)
         assert policy.requests == judge.requests == 0
     assert ended.code == 2, ended.said
     assert ended.err.count("\n") == 1, ended.err
     assert [word for word in case["says"] if word not in ended.err] == []
-    assert str(path) in ended.err or "judge_api_key" in case["yaml"], "a key is not told from where it is"
+    assert str(path) in ended.err or "judge_api_key" in case["yaml"], (
+        "a key is not told from where it is"
+    )
     assert not (bench.path / "run").exists()

@@ -18,7 +18,11 @@ from tests.scripted import Json, Reply, completion
 ARENA = [subject for subject in TOGETHER if subject.title.startswith("arena_hard")]
 LONG = [case for case in TEXTS if case["name"].startswith("20,000")]
 """For a megabyte in a group see `tests/core/judges/core/test_group_untrusted_texts.py`."""
-ENDINGS = ("It explains it to a child.", "No.", "A child would see an example of it, and explain it to another child.")
+ENDINGS = (
+    "It explains it to a child.",
+    "No.",
+    "A child would see an example of it, and explain it to another child.",
+)
 
 
 @pytest.mark.slow
@@ -42,7 +46,9 @@ def test_hostile_completions_of_a_group_are_judged_and_show_the_judge_no_token(
     assert len(groups) == bench.rows
     for group in groups:
         assert [turns[-1]["judgment"]["status"] for turns in group["messages"]] == ["ok"] * GROUP
-    calls = [call for call in read_calls(bench.path / "run.run") if call.component.startswith("group")]
+    calls = [
+        call for call in read_calls(bench.path / "run.run") if call.component.startswith("group")
+    ]
     shown = "\n".join(message["content"] for call in calls for message in call.messages or ())
     assert case["text"].split()[0][:4] in shown
     assert [token for token in case["tokens"] if token in shown] == []

@@ -19,7 +19,11 @@ from tests.faults.test_hostile_files import cases
 from tests.scripted import Json, Reply, completion
 
 TEXTS = [parameters.values[0] for parameters in cases("texts.jsonl")]
-SHORT = [case for case in TEXTS if len(case["text"]) < 1000 and case["name"] != "think tags in the middle"]
+SHORT = [
+    case
+    for case in TEXTS
+    if len(case["text"]) < 1000 and case["name"] != "think tags in the middle"
+]
 """Short texts; no judge is shown what stands before the end of thinking."""
 ALL = {
     "name": "all",
@@ -37,7 +41,11 @@ def judged(bench: Bench, case: dict[str, Any]) -> list[dict[str, Any]]:
 
     with serving(policy) as asked, stand_in(bench.loop) as judge:
         flags = bench.flags("evaluate", "run")
-        argv = ["evaluate", *bench.subject.endpoints("evaluate", asked.base_url, judge.base_url), *flags]
+        argv = [
+            "evaluate",
+            *bench.subject.endpoints("evaluate", asked.base_url, judge.base_url),
+            *flags,
+        ]
         ended = in_process(*argv, env_type=bench.subject.env_type, env=KEYS)
     assert "Traceback" not in ended.said
     assert ended.code == 0, ended.said
@@ -64,7 +72,9 @@ def holds(bench: Bench, case: dict[str, Any]) -> None:
 
 @pytest.mark.slow("a megabyte")
 @pytest.mark.parametrize("case", cases("texts.jsonl"))
-def test_hostile_answer_is_judged_and_shows_the_judge_no_token(bench: Bench, case: dict[str, Any]) -> None:
+def test_hostile_answer_is_judged_and_shows_the_judge_no_token(
+    bench: Bench, case: dict[str, Any]
+) -> None:
     holds(bench, case)
 
 

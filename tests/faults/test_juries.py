@@ -25,7 +25,11 @@ COUNT, AT_ONCE = 60, 4
 ROWS = [{"id": n, "prompt": f"Question {n}", "response": f"Response {n}."} for n in range(COUNT)]
 FAULTS = (Reply(status=400), Reply(status=500), Reply("I cannot say: 4 or 5."), Reply(drop=True))
 REJECTED = Reply(status=401, body={"error": {"message": "no such key"}})
-QUICK = ("--wait_for_endpoints=0.2", "--endpoint_away_deadline=0.2", "--endpoint_rejected_deadline=0.05")
+QUICK = (
+    "--wait_for_endpoints=0.2",
+    "--endpoint_away_deadline=0.2",
+    "--endpoint_rejected_deadline=0.05",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +55,9 @@ class Member:
     answered: Counter[int] = field(default_factory=Counter)
 
     def __call__(self, request: Json, number: int) -> Reply:
-        row = next(row["id"] for row in ROWS if row["response"] in request["messages"][-1]["content"])
+        row = next(
+            row["id"] for row in ROWS if row["response"] in request["messages"][-1]["content"]
+        )
         if (fault := self.fault(row)) is not None:
             if not fault.drop and fault.status == 200:
                 self.answered[row] += 1
@@ -71,9 +77,21 @@ class Jury:
 
     def words(self, *flags: str) -> list[str]:
         own = {"judge_max_concurrency": AT_ONCE}
-        fields = [{"judge_model_name": name, "judge_base_url": url, **own} for name, url in self.urls.items()]
-        data, limit = write_lines(self.path / "data.jsonl", ROWS), f"--judge_max_concurrency={AT_ONCE}"
-        return [str(data), f"--out={self.path / 'out.jsonl'}", f"--judges={json.dumps(fields)}", limit, *flags]
+        fields = [
+            {"judge_model_name": name, "judge_base_url": url, **own}
+            for name, url in self.urls.items()
+        ]
+        data, limit = (
+            write_lines(self.path / "data.jsonl", ROWS),
+            f"--judge_max_concurrency={AT_ONCE}",
+        )
+        return [
+            str(data),
+            f"--out={self.path / 'out.jsonl'}",
+            f"--judges={json.dumps(fields)}",
+            limit,
+            *flags,
+        ]
 
     def score(self, *flags: str) -> Ended:
         ended = score(*self.words(*flags))
@@ -89,7 +107,9 @@ class Jury:
         packed = path.with_suffix(".jsonl.gz")
         raw = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
         lines = map(json.loads, raw.splitlines())
-        counted = Counter(name for line in lines for name in ("sent", "again", "unsent") if name in line)
+        counted = Counter(
+            name for line in lines for name in ("sent", "again", "unsent") if name in line
+        )
         return counted["sent"] + counted["again"] - counted["unsent"]
 
     @property
@@ -102,7 +122,9 @@ def jury(tmp_path: Path) -> Iterator[Jury]:
     members = {name: Member(name) for name in "abc"}
     with ExitStack() as stack:
         endpoints = {name: stack.enter_context(serving(member)) for name, member in members.items()}
-        yield Jury(tmp_path, members, endpoints, {name: each.base_url for name, each in endpoints.items()})
+        yield Jury(
+            tmp_path, members, endpoints, {name: each.base_url for name, each in endpoints.items()}
+        )
 
 
 def faulty(row: int) -> Reply | None:
@@ -113,7 +135,9 @@ def faulty(row: int) -> Reply | None:
 @pytest.mark.parametrize("quorum", [2, 3])
 def test_a_fifth_of_faults_in_one_member_leaves_no_default_behind(jury: Jury, quorum: int) -> None:
     jury.members["b"].fault = faulty
-    ended = jury.score(f"--jury_quorum={quorum}", "--judge_max_retries=1", "--max_judge_error_rate=1")
+    ended = jury.score(
+        f"--jury_quorum={quorum}", "--judge_max_retries=1", "--max_judge_error_rate=1"
+    )
     assert ended.code == 0, ended.said
     for row, found in jury.scores().items():
         members = "abc" if faulty(row) is None else "ac"
@@ -141,7 +165,9 @@ def test_one_dead_member_is_left_out_and_said_once(jury: Jury, how: str, place: 
     assert ended.code == 0, ended.said
     others = "abc".replace(place, "")
     for row, found in jury.scores().items():
-        assert found == pytest.approx(mean("abc" if jury.members[place].answered[row] else others, row))
+        assert found == pytest.approx(
+            mean("abc" if jury.members[place].answered[row] else others, row)
+        )
     assert ended.said.count(f"the member {place} gives no judgments, and is left out: ") == 1
     if how != "refuses":
         assert len(jury.endpoints[place].requests) < COUNT, "probed now and then"
@@ -150,7 +176,9 @@ def test_one_dead_member_is_left_out_and_said_once(jury: Jury, how: str, place: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "code"), [("refuses", 2), ("rejects", 1), ("turns", 1)])
-def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(jury: Jury, how: str, code: int) -> None:
+def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(
+    jury: Jury, how: str, code: int
+) -> None:
     with ExitStack() as stack:
         dead(jury, "b", how, stack)
         dead(jury, "c", how, stack)
@@ -163,8 +191,12 @@ def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(jury:
         member.fault = lambda row: None
     ended = jury.score("--resume")
     assert ended.code == 0, ended.said
-    judged_by = [[name for name in "abc" if row in jury.members[name].answered] for row in range(COUNT)]
-    assert jury.scores() == {row: pytest.approx(mean("".join(names), row)) for row, names in enumerate(judged_by)}
+    judged_by = [
+        [name for name in "abc" if row in jury.members[name].answered] for row in range(COUNT)
+    ]
+    assert jury.scores() == {
+        row: pytest.approx(mean("".join(names), row)) for row, names in enumerate(judged_by)
+    }
     # A row whose third member was rejected first is finished: two of three are its quorum.
     assert sum(len(names) < 3 for names in judged_by) <= AT_ONCE and min(map(len, judged_by)) >= 2
     assert all({*member.answered.values()} == {1} for member in jury.members.values())

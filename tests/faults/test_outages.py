@@ -33,8 +33,8 @@ ROWS, BEFORE = 60, 30
 AT_ONCE, MOST_REJECTED = 16, 32
 """Requests in flight, and those that may be rejected: the ones on their way when the endpoint turns, and nine more.
 
-With 256 in flight the number on their way would depend on the speed of the endpoint's thread. That case is in
-`tests/core/llm/test_breaker.py`, where client and endpoint share an event loop.
+With 256 in flight the number on their way would depend on the speed of the endpoint's thread. That
+case is in `tests/core/llm/test_breaker.py`, where client and endpoint share an event loop.
 """
 
 
@@ -43,26 +43,47 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachability, "_FIRST_PROBE_PAUSE_S", 0.01)
 
 
-def _error(number: int, message: str, headers: Mapping[str, str] | None = None, **fields: Any) -> Reply:
-    return Reply(status=number, headers=headers or {}, body={"error": {"message": message, **fields}})
+def _error(
+    number: int, message: str, headers: Mapping[str, str] | None = None, **fields: Any
+) -> Reply:
+    return Reply(
+        status=number, headers=headers or {}, body={"error": {"message": message, **fields}}
+    )
 
 
 NO_CREDIT = _error(402, "insufficient credits")
 GOOGLE = "You exceeded your current quota, please check your plan and billing details."
 OUT_OF_CREDIT: Mapping[str, Reply] = {
     "quota": _error(429, GOOGLE, type="insufficient_quota", code="insufficient_quota"),
-    "hard_limit": _error(429, "Billing hard limit has been reached", code="billing_hard_limit_reached"),
-    "not_active": _error(429, "Please check your billing details", type="billing_not_active", code=None),
-    "balance": _error(429, "Insufficient Balance", type="unknown_error", code="invalid_request_error"),
-    "too_low": _error(400, "Your credit balance is too low to access the API.", type="invalid_request_error"),
-    "spent": _error(400, "You have reached your specified API usage limits. You will regain access on 2027-01-01."),
+    "hard_limit": _error(
+        429, "Billing hard limit has been reached", code="billing_hard_limit_reached"
+    ),
+    "not_active": _error(
+        429, "Please check your billing details", type="billing_not_active", code=None
+    ),
+    "balance": _error(
+        429, "Insufficient Balance", type="unknown_error", code="invalid_request_error"
+    ),
+    "too_low": _error(
+        400, "Your credit balance is too low to access the API.", type="invalid_request_error"
+    ),
+    "spent": _error(
+        400,
+        "You have reached your specified API usage limits. You will regain access on 2027-01-01.",
+    ),
     "in_a_body": Reply(body={"error": {"message": "Insufficient credits", "code": 402}}),
 }
 """An account without credit, in the words of providers."""
 DAILY: Mapping[str, Reply] = {
-    "header": _error(429, "Daily limit of requests reached", {"Retry-After": "86400"}, code="rate_limit_exceeded"),
-    "in_words": _error(429, "Limit of requests per day (RPD): 1000. Please try again in 1h25m13.5s."),
-    "without_a_time": _error(429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more."),
+    "header": _error(
+        429, "Daily limit of requests reached", {"Retry-After": "86400"}, code="rate_limit_exceeded"
+    ),
+    "in_words": _error(
+        429, "Limit of requests per day (RPD): 1000. Please try again in 1h25m13.5s."
+    ),
+    "without_a_time": _error(
+        429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more."
+    ),
     "google": _error(
         429,
         GOOGLE,
@@ -114,7 +135,11 @@ class Command:
         self.trainer = TrainerInMemory(ROWS // 4)
         scripts: dict[Verb, Script] = {"evaluate": judge(for_model), "score": rated(lambda text: 4)}
         self.judge = Account(scripts.get(self.verb, judging()), float("inf"))  # type: ignore[arg-type]  # not async
-        answering = (lambda request, number: f"ANSWER to {uid_of(request)}") if self.verb == "evaluate" else sampling()
+        answering = (
+            (lambda request, number: f"ANSWER to {uid_of(request)}")
+            if self.verb == "evaluate"
+            else sampling()
+        )
         self.policy = Account(answering, float("inf"))
 
     @contextmanager
@@ -129,11 +154,21 @@ class Command:
 
     def words(self, *flags: str) -> list[str]:
         if self.verb == "score":
-            rows = [{"prompt": f"question {number}", "response": f"response {number}"} for number in range(ROWS)]
+            rows = [
+                {"prompt": f"question {number}", "response": f"response {number}"}
+                for number in range(ROWS)
+            ]
             data = write_lines(self.path / "data.jsonl", rows)
             rubric = '--rubric={"criteria":"good?","1":"a","2":"b","3":"c","4":"d","5":"e"}'
             endpoint = f"--judge_base_url={self.judge_url}"
-            return [str(data), f"--out={self.path / 'out.jsonl'}", "--judge=rubric", rubric, endpoint, *flags]
+            return [
+                str(data),
+                f"--out={self.path / 'out.jsonl'}",
+                "--judge=rubric",
+                rubric,
+                endpoint,
+                *flags,
+            ]
         arena = Arena(self.path).rows(ROWS)
         settings = {
             "evaluate": [f"--env.data_dir_to_save_evals={self.path / 'run'}"],
@@ -152,7 +187,10 @@ class Command:
             f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
             "--env.ensure_scores_are_not_same=False",
         ]
-        endpoints = [f"--env.judge_base_url={self.judge_url}", f"--openai.base_url={self.policy_url}"]
+        endpoints = [
+            f"--env.judge_base_url={self.judge_url}",
+            f"--openai.base_url={self.policy_url}",
+        ]
         of_verb = settings if self.verb == "evaluate" else [*settings, *groups]
         return [self.verb, *arena.flags, *endpoints, *of_verb, "--env.retry_delay=0", *flags]
 
@@ -186,7 +224,8 @@ each_verb = pytest.mark.parametrize("command", VERBS, indirect=True, ids=VERBS)
 
 @each_verb
 @pytest.mark.parametrize(
-    ("side", "wording"), [("policy", "402"), *(("judge", wording) for wording in ("402", *OUT_OF_CREDIT, *DAILY))]
+    ("side", "wording"),
+    [("policy", "402"), *(("judge", wording) for wording in ("402", *OUT_OF_CREDIT, *DAILY))],
 )
 def test_endpoint_that_rejects_the_account_in_mid_run_ends_it_with_a_command_that_goes_on(
     command: Command, side: str, wording: str
@@ -195,9 +234,15 @@ def test_endpoint_that_rejects_the_account_in_mid_run_ends_it_with_a_command_tha
     if (command.verb, side) == ("score", "policy"):
         pytest.skip("it has none")
     account: Account = getattr(command, side)
-    account.rejection, is_daily = {"402": NO_CREDIT, **OUT_OF_CREDIT, **DAILY}[wording], wording in DAILY
+    account.rejection, is_daily = (
+        {"402": NO_CREDIT, **OUT_OF_CREDIT, **DAILY}[wording],
+        wording in DAILY,
+    )
     account.credit = BEFORE if side == "judge" or command.verb == "evaluate" else BEFORE // 4
-    limits = [f"judge_max_concurrency={AT_ONCE}", *([] if is_daily else ["endpoint_rejected_deadline=0"])]
+    limits = [
+        f"judge_max_concurrency={AT_ONCE}",
+        *([] if is_daily else ["endpoint_rejected_deadline=0"]),
+    ]
     flags = [f"--{command.section}{limit}" for limit in limits]
     if side == "policy":
         name = "num_requests_for_eval" if command.verb == "evaluate" else "num_max_requests_at_once"
@@ -251,13 +296,18 @@ def test_endpoint_that_was_never_there_ends_the_command_with_its_url_and_its_set
     assert "Traceback" not in ended.said
     err = " ".join(ended.err.split())
     assert f"the judge at {url} has never answered" in err
-    assert f"--{command.section}judge_base_url" in err and f"--{command.section}wait_for_endpoints" in err
+    assert (
+        f"--{command.section}judge_base_url" in err
+        and f"--{command.section}wait_for_endpoints" in err
+    )
     assert resuming(ended.err)
     assert set(command.policy.answered.values()) <= {1}
 
 
 @each_verb
-def test_deadline_of_a_call_bounds_the_wait_for_an_endpoint_that_was_never_there(command: Command) -> None:
+def test_deadline_of_a_call_bounds_the_wait_for_an_endpoint_that_was_never_there(
+    command: Command,
+) -> None:
     """It would be a minute."""
     with refusing() as url:
         command.judge_url = url
@@ -277,8 +327,14 @@ def test_ctrl_c_ends_both_waits_with_the_command_that_goes_on(command: Command, 
             command.judge_url = stack.enter_context(refusing())
         command.judge.credit = BEFORE
         stack.enter_context(command.endpoints())
-        started = stack.enter_context(command.started("--" + command.section + "wait_for_endpoints=3600"))
-        log = command.path / {"evaluate": "run", "score": "out.run"}.get(command.verb, "groups.run") / "run.log"
+        started = stack.enter_context(
+            command.started("--" + command.section + "wait_for_endpoints=3600")
+        )
+        log = (
+            command.path
+            / {"evaluate": "run", "score": "out.run"}.get(command.verb, "groups.run")
+            / "run.log"
+        )
         started.until(lambda: log.exists() and said in log.read_text("utf-8"), "it waits")
         started.send(signal.SIGINT)
         ended = started.ended()

@@ -17,7 +17,9 @@ from tests.messages import MessagesEndpoint
 
 of_litellm = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"),
+    pytest.mark.skipif(
+        find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"
+    ),
 ]
 FORMS = [
     "anthropic",
@@ -49,16 +51,26 @@ def flags(form: str, model: str, prefix: str) -> list[str]:
 
 def evaluated(bench: Bench, form: str, faults: Mapping[str, float]) -> tuple[int, list[bytes], str]:
     with ExitStack() as stack:
-        asked, judging = (stack.enter_context(stand_in(bench.loop, faults=faults)) for _ in range(2))
-        urls = [stack.enter_context(form_of(bench.loop, form, each.base_url)) for each in (asked, judging)]
+        asked, judging = (
+            stack.enter_context(stand_in(bench.loop, faults=faults)) for _ in range(2)
+        )
+        urls = [
+            stack.enter_context(form_of(bench.loop, form, each.base_url))
+            for each in (asked, judging)
+        ]
         argv = bench.argv("evaluate", "run", *(Endpoint(url, judging.server) for url in urls))
         names = ("openai.model_name", "env.judge_model_name")
         models = {
-            name: next(word.partition("=")[2] for word in argv if word.startswith(f"--{name}=")) for name in names
+            name: next(word.partition("=")[2] for word in argv if word.startswith(f"--{name}="))
+            for name in names
         }
         if ":" in form:
-            argv = [word for word in argv if not word.startswith(tuple(f"--{name}=" for name in names))]
-        given = flags(form, models[names[0]], "openai.") + flags(form, models[names[1]], "env.judge_")
+            argv = [
+                word for word in argv if not word.startswith(tuple(f"--{name}=" for name in names))
+            ]
+        given = flags(form, models[names[0]], "openai.") + flags(
+            form, models[names[1]], "env.judge_"
+        )
         ended = in_process(*argv, *given, env_type=bench.subject.env_type, env=KEYS)
         if faults:
             assert sum((asked.faults + judging.faults).values()) > 0

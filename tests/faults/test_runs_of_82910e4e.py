@@ -1,7 +1,7 @@
 """Runs that an earlier version began, as it left them when it was killed: resumed without a repeated call.
 
-`runs_of_82910e4e` has runs of that commit, of four rows each: what they read, and what was on disk. Keys of the ledger
-that change would ask again for what has been paid.
+`runs_of_82910e4e` has runs of that commit, of four rows each: what they read, and what was on disk.
+Keys of the ledger that change would ask again for what has been paid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ _ARENA = [
 ]
 EVALUATE = ["evaluate", *_ARENA, "--env.data_dir_to_save_evals=evaluate"]
 PROCESS = [
-    *("process", *_ARENA, "--env.data_path_to_save_groups=process.jsonl", "--env.group_size=2", "--env.total_steps=4"),
+    *(
+        "process",
+        *_ARENA,
+        "--env.data_path_to_save_groups=process.jsonl",
+        "--env.group_size=2",
+        "--env.total_steps=4",
+    ),
     *("--env.ensure_scores_are_not_same=False", "--env.tokenizer_name=bytes"),
 ]
 SCORE = ["score", "rows.jsonl", "--out=score.jsonl", "--samples_per_item=2"]
@@ -52,7 +58,9 @@ def resumed(words: Sequence[str], url: str) -> Ended:
 
 def answers(folder: str) -> int:
     """How many requests the run has an answer to."""
-    return sum(b'{"call":' in line for line in (RUNS / folder / "calls.jsonl").read_bytes().splitlines())
+    return sum(
+        b'{"call":' in line for line in (RUNS / folder / "calls.jsonl").read_bytes().splitlines()
+    )
 
 
 @pytest.mark.parametrize("names", [(), REFUSED], ids=["taking all", "refusing"])
@@ -60,8 +68,12 @@ def answers(folder: str) -> int:
     ("words", "folder", "requests", "verdict"),
     [
         pytest.param(EVALUATE, "evaluate", 4 * (1 + 2), GAME, id="evaluate"),
-        pytest.param(PROCESS, "process.run", 4 * (1 + 2 * 2), GAME, id="process", marks=pytest.mark.slow),
-        pytest.param([*SCORE, OF_THEN], "score.run", 4 * 2, "[FEEDBACK] fine [SCORE] 4", id="score"),
+        pytest.param(
+            PROCESS, "process.run", 4 * (1 + 2 * 2), GAME, id="process", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            [*SCORE, OF_THEN], "score.run", 4 * 2, "[FEEDBACK] fine [SCORE] 4", id="score"
+        ),
     ],
 )
 def test_no_call_is_repeated(
@@ -73,7 +85,11 @@ def test_no_call_is_repeated(
         reply = judge(request, number)
         if request["model"] != "the-policy" or reply.status != 200:
             return reply
-        return Reply(body=completion(*(f"An answer that differs, {each}." for each in range(request.get("n", 1)))))
+        return Reply(
+            body=completion(
+                *(f"An answer that differs, {each}." for each in range(request.get("n", 1)))
+            )
+        )
 
     with serving(script) as endpoint:
         ended = resumed(words, endpoint.base_url)

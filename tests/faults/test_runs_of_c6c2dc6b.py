@@ -1,7 +1,8 @@
 """Runs of the last commit before settings were removed, as it left them when it was killed.
 
-`runs_of_c6c2dc6b` has four: `evaluate`, `process` and `serve` of the environment prompts, and `score`. Their
-`config.yaml` names every setting of that time at its default, so that each removed one is at its constant.
+`runs_of_c6c2dc6b` has four: `evaluate`, `process` and `serve` of the environment prompts, and
+`score`. Their `config.yaml` names every setting of that time at its default, so that each removed
+one is at its constant.
 """
 
 from __future__ import annotations
@@ -40,15 +41,34 @@ class Run(NamedTuple):
 
 
 EVALUATE = Run(
-    "evaluate", ["evaluate", *_ENV[:2], "--env.eval_dataset=prompts.jsonl", "--env.data_dir_to_save_evals=evaluate"], 8
+    "evaluate",
+    [
+        "evaluate",
+        *_ENV[:2],
+        "--env.eval_dataset=prompts.jsonl",
+        "--env.data_dir_to_save_evals=evaluate",
+    ],
+    8,
 )
 PROCESS = Run(
-    "process.run", ["process", *_ENV, "--env.data_path_to_save_groups=process.jsonl", "--env.total_steps=4"], 4 * 3
+    "process.run",
+    ["process", *_ENV, "--env.data_path_to_save_groups=process.jsonl", "--env.total_steps=4"],
+    4 * 3,
 )
-SERVE = Run("serve.run", ["serve", *_ENV, "--env.data_dir_to_save_evals=serve.run", "--env.steps_per_eval=0"], 0)
+SERVE = Run(
+    "serve.run",
+    ["serve", *_ENV, "--env.data_dir_to_save_evals=serve.run", "--env.steps_per_eval=0"],
+    0,
+)
 SCORE = Run(
     "score.run",
-    ["score", "rows.jsonl", "--out=score.jsonl", "--samples_per_item=2", "--judge_model_name=the-judge"],
+    [
+        "score",
+        "rows.jsonl",
+        "--out=score.jsonl",
+        "--samples_per_item=2",
+        "--judge_model_name=the-judge",
+    ],
     4 * 2,
 )
 
@@ -70,7 +90,9 @@ def cases() -> list[Any]:
     for setting in (*REMOVED, *REMOVED_FROM_JUDGES):
         for run in (EVALUATE, SERVE, PROCESS, SCORE):
             config = recorded(run)
-            section = next((each for each in ("env", "openai") if setting.name in config.get(each, {})), "")
+            section = next(
+                (each for each in ("env", "openai") if setting.name in config.get(each, {})), ""
+            )
             if section or setting.name in config:
                 listed.append(pytest.param(setting, section, run, id=setting.name))
                 break
@@ -84,7 +106,13 @@ def other_value(setting: RemovedSetting) -> Any:
         return not constant
     if isinstance(constant, int | float):
         return constant + 7
-    return {"other": 1} if isinstance(constant, dict) else ["other"] if isinstance(constant, list) else "7"
+    return (
+        {"other": 1}
+        if isinstance(constant, dict)
+        else ["other"]
+        if isinstance(constant, list)
+        else "7"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -114,13 +142,21 @@ def change(run: Run, edit: Callable[[dict[str, Any]], None]) -> None:
 def script(request: Json, number: int) -> Reply:
     if request["model"] == "the-judge":
         return Reply(body=completion("[FEEDBACK] fine [SCORE] 4"))
-    return Reply(body=completion(*(f"An answer that differs, {each}." for each in range(request.get("n", 1)))))
+    return Reply(
+        body=completion(
+            *(f"An answer that differs, {each}." for each in range(request.get("n", 1)))
+        )
+    )
 
 
 @pytest.mark.parametrize(
-    "run", [EVALUATE, SCORE, pytest.param(PROCESS, marks=pytest.mark.slow)], ids=lambda run: run.folder
+    "run",
+    [EVALUATE, SCORE, pytest.param(PROCESS, marks=pytest.mark.slow)],
+    ids=lambda run: run.folder,
 )
-def test_a_run_with_all_settings_at_their_constants_continues_without_a_repeated_call(run: Run) -> None:
+def test_a_run_with_all_settings_at_their_constants_continues_without_a_repeated_call(
+    run: Run,
+) -> None:
     held = (RUNS / run.folder / "calls.jsonl").read_bytes().count(b'{"call":')
     with serving(script) as endpoint:
         ended = resumed(run, endpoint.base_url)
@@ -142,7 +178,11 @@ def test_a_run_with_a_removed_setting_at_another_value_is_refused_by_name(
         ended = resumed(run, endpoint.base_url)
         assert not endpoint.requests
     assert ended.code == 2, ended.said
-    line = next(line for line in ended.said.splitlines() if f"{section}.{setting.name} (".lstrip(".") in line)
+    line = next(
+        line
+        for line in ended.said.splitlines()
+        if f"{section}.{setting.name} (".lstrip(".") in line
+    )
     assert f"{run.folder}/config.yaml, line " in line
     assert setting.advice in line
     assert Path(run.folder, "config.yaml").read_bytes() == before
@@ -150,9 +190,15 @@ def test_a_run_with_a_removed_setting_at_another_value_is_refused_by_name(
 
 @pytest.mark.parametrize(
     ("run", "section", "name"),
-    [(EVALUATE, "env", "judge_temperatur"), (SERVE, "openai", "time_out"), (SCORE, "", "on_bad_rows")],
+    [
+        (EVALUATE, "env", "judge_temperatur"),
+        (SERVE, "openai", "time_out"),
+        (SCORE, "", "on_bad_rows"),
+    ],
 )
-def test_a_run_with_an_unknown_setting_is_refused_by_name(run: Run, section: str, name: str) -> None:
+def test_a_run_with_an_unknown_setting_is_refused_by_name(
+    run: Run, section: str, name: str
+) -> None:
     change(run, lambda config: (config[section] if section else config).update({name: 1}))
     with serving("unused") as endpoint:
         ended = resumed(run, endpoint.base_url)
@@ -167,14 +213,22 @@ _PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
         "judge": "composite",
         "reward": {"style": {"judge": "rubric", "judge_mood": mood}},
     },
-    "judges.a.judge_mood": lambda mood: {"judge": "jury", "judges": {"a": {"judge_mood": mood}, "b": {}}},
-    "cascade.1.judge_mood": lambda mood: {"judge": "cascade", "cascade": [{}, {"judge_mood": mood}]},
+    "judges.a.judge_mood": lambda mood: {
+        "judge": "jury",
+        "judges": {"a": {"judge_mood": mood}, "b": {}},
+    },
+    "cascade.1.judge_mood": lambda mood: {
+        "judge": "cascade",
+        "cascade": [{}, {"judge_mood": mood}],
+    },
 }
 
 
 @pytest.mark.parametrize("path", _PLACES)
 @pytest.mark.parametrize("mood", ["calm", "cross"])
-def test_a_removed_setting_of_a_part_or_member(path: str, mood: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_setting_of_a_part_or_member(
+    path: str, mood: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone = RemovedSetting("JudgeSettings", "judge_mood", "calm", "leave it out")
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED_FROM_JUDGES", [gone])
     change(SCORE, lambda config: config.update(_PLACES[path](mood)))

@@ -24,24 +24,34 @@ SCRIPT = ROOT / "judgegym" / "__main__.py"
 
 def by_text(response: str) -> Reply:
     """A rating that is a function of the response, after 10 ms, so that a moment in mid-run can be met."""
-    return Reply(text=f"[FEEDBACK] Because. [SCORE] {zlib.crc32(response.encode()) % 5 + 1}", delay_s=0.01)
+    return Reply(
+        text=f"[FEEDBACK] Because. [SCORE] {zlib.crc32(response.encode()) % 5 + 1}", delay_s=0.01
+    )
 
 
 def responses(request: Json, number: int) -> Reply:
     """Responses that are a function of the prompt and the place."""
     question = request["messages"][-1]["content"]
-    return Reply(body=completion(*(f"Response {k} to {question}" for k in range(request["n"]))), delay_s=0.01)
+    return Reply(
+        body=completion(*(f"Response {k} to {question}" for k in range(request["n"]))), delay_s=0.01
+    )
 
 
 def words_of(data: Path, out: Path, policy: ScriptedEndpoint, judge: ScriptedEndpoint) -> list[str]:
-    limits = [f"--judge_max_concurrency={AT_ONCE}", f"--openai.num_requests_for_eval={AT_ONCE}", "--retry_delay=0"]
+    limits = [
+        f"--judge_max_concurrency={AT_ONCE}",
+        f"--openai.num_requests_for_eval={AT_ONCE}",
+        "--retry_delay=0",
+    ]
     urls = [f"--judge_base_url={judge.base_url}", f"--openai.base_url={policy.base_url}"]
     return [str(data), f"--out={out}", f"--responses_per_prompt={RESPONSES}", *urls, *limits]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_random_moments_it_asks_neither_twice_but_for_what_was_in_flight(tmp_path: Path, seed: int) -> None:
+def test_killed_at_random_moments_it_asks_neither_twice_but_for_what_was_in_flight(
+    tmp_path: Path, seed: int
+) -> None:
     numbers, data = random.Random(seed), write_lines(tmp_path / "data.jsonl", PROMPTS)
     with serving(responses) as policy, serving(rated(by_text)) as judge:
         whole = tmp_path / "whole.jsonl"
@@ -60,7 +70,9 @@ def test_killed_at_random_moments_it_asks_neither_twice_but_for_what_was_in_flig
             assert not out.exists()
         ended = score(*words, "--resume")
         assert ended.code == 0, ended.said
-        asked = [Counter(request.raw for request in endpoint.requests) for endpoint in (policy, judge)]
+        asked = [
+            Counter(request.raw for request in endpoint.requests) for endpoint in (policy, judge)
+        ]
     assert out.read_bytes() == whole.read_bytes()
     for once, of_one in zip((len(PROMPTS), RESPONSES * len(PROMPTS)), asked, strict=True):
         assert len(of_one) == once
@@ -86,7 +98,9 @@ def test_a_fifth_of_the_responses_fails_for_good_and_leaves_its_siblings(tmp_pat
         assert 0 < failed < 2 * len(PROMPTS)
         assert len(judge.requests) == RESPONSES * len(PROMPTS) - failed
     for row in rows:
-        for text, status, number in zip(row["policy/response"], row["judge/status"], row["judge/score"], strict=True):
+        for text, status, number in zip(
+            row["policy/response"], row["judge/status"], row["judge/score"], strict=True
+        ):
             assert (text is None) == (number is None) == (status == "policy_failed")
             assert text is None or text.endswith(f"to question {row['id']}")
 
@@ -97,9 +111,15 @@ def test_a_policy_that_is_down_ends_the_run_early(tmp_path: Path) -> None:
     with serving(down) as policy, serving(rated(by_text)) as judge:
         ended = score(*words_of(data, out, policy, judge))
     assert ended.code == 1
-    rejected = rf"the policy at {re.escape(policy.base_url)} rejected the first \d+ requests: HTTP 401: no such key"
+    rejected = (
+        rf"the policy at {re.escape(policy.base_url)} rejected the first \d+ requests: HTTP 401: "
+        r"no such key"
+    )
     assert re.search(rejected, ended.err), ended.err
-    assert f"0 of {RESPONSES * len(PROMPTS) * 5} responses are judged and kept" in ended.err and "--resume" in ended.err
+    assert (
+        f"0 of {RESPONSES * len(PROMPTS) * 5} responses are judged and kept" in ended.err
+        and "--resume" in ended.err
+    )
     assert len(policy.requests) < len(PROMPTS) * 5
     assert not judge.requests
     assert not out.exists()

@@ -25,7 +25,9 @@ from tests.forking import ROOT
 from tests.scripted import Reply, ScriptedEndpoint
 
 COUNT, EQUAL, AT_ONCE = 80, 8, 4
-ROWS = [{"id": n, "prompt": f"Question {n}", "response": f"Response {n}"} for n in range(COUNT - EQUAL)]
+ROWS = [
+    {"id": n, "prompt": f"Question {n}", "response": f"Response {n}"} for n in range(COUNT - EQUAL)
+]
 ROWS += [{**ROWS[9 * n], "id": COUNT - EQUAL + n} for n in range(EQUAL)]
 """The last rows are equal to earlier ones for their judge, and are not asked about."""
 DISTINCT = COUNT - EQUAL
@@ -57,7 +59,11 @@ def url(judge: ScriptedEndpoint) -> str:
 
 
 FAULTS: Mapping[int, tuple[Callable[[str], Reply | str], str, str]] = {
-    0: (lambda _: Reply(status=400, body={"error": {"message": "too long"}}), "judge_failed", "too long"),
+    0: (
+        lambda _: Reply(status=400, body={"error": {"message": "too long"}}),
+        "judge_failed",
+        "too long",
+    ),
     1: (lambda _: Reply(status=500, body={"error": {"message": "oh no"}}), "judge_failed", "oh no"),
     2: (lambda _: "I cannot say: 4 or 5, [SCORE] none", "unparsable", "no verdict could be read"),
     3: (lambda _: Reply(drop=True), "judge_failed", "disconnected"),
@@ -96,17 +102,25 @@ def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is
         number = fault_of(row)
         if number is not None:
             _, status, said = FAULTS[number]
-            assert (row["judge/score"], row["judge/status"], row["judge/label"]) == (None, status, None)
+            assert (row["judge/score"], row["judge/status"], row["judge/label"]) == (
+                None,
+                status,
+                None,
+            )
             assert row["judge/detail"] is None
             assert said in str(row["judge/explanation"]).lower()
     failed = [row for row in rows if fault_of(row) is not None]
     assert f"{len(failed)} of {COUNT} responses have no score" in ended.err
     assert len(failed) >= COUNT // 5
-    for line, row, good in zip(out.read_bytes().splitlines(), ROWS, whole.splitlines(), strict=True):
+    for line, row, good in zip(
+        out.read_bytes().splitlines(), ROWS, whole.splitlines(), strict=True
+    ):
         assert (line == good) is (fault_of(row) is None)
     assert sharded.read_bytes() == out.read_bytes()
 
-    with serving(rated(by_text)) as judge:  # it works again: what has failed is asked for, and nothing else
+    with serving(
+        rated(by_text)
+    ) as judge:  # it works again: what has failed is asked for, and nothing else
         assert score(data, "--out", out, url(judge), "--resume").code == 0
         assert len(judge.requests) == len({str(row["response"]) for row in failed})
     assert out.read_bytes() == whole
@@ -152,11 +166,23 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, number: signal.Signals) -> None:
-    words = ["score", str(data), f"--out={tmp_path / 'scored.jsonl'}", "--offline", '--faults={"latency_ms": 100}']
+def test_nothing_is_left_of_a_run_with_the_stand_in(
+    tmp_path: Path, data: Path, number: signal.Signals
+) -> None:
+    words = [
+        "score",
+        str(data),
+        f"--out={tmp_path / 'scored.jsonl'}",
+        "--offline",
+        '--faults={"latency_ms": 100}',
+    ]
     with Started(str(SCRIPT), *words, "--judge_max_concurrency=1", cwd=tmp_path) as started:
         started.until((tmp_path / "scored.run" / "calls.jsonl").exists, "a call")
-        stand_ins = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children").read_text().split()
+        stand_ins = (
+            Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children")
+            .read_text()
+            .split()
+        )
         assert len(stand_ins) == 1
         started.send(number)
         assert started.ended().code == (-number if number is signal.SIGKILL else 128 + number)
@@ -164,7 +190,9 @@ def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, 
 
 
 @pytest.mark.parametrize("flags", [(), ("--resume",)])
-def test_a_file_that_no_run_has_written_is_not_overwritten(tmp_path: Path, data: Path, flags: Sequence[str]) -> None:
+def test_a_file_that_no_run_has_written_is_not_overwritten(
+    tmp_path: Path, data: Path, flags: Sequence[str]
+) -> None:
     out = tmp_path / "scored.jsonl"
     out.write_text("precious")
     ended = score(data, "--out", out, "--offline", *flags)

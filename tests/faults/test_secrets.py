@@ -15,7 +15,8 @@ from tests.core.datasets.scoring import score
 from tests.scripted import Json, Reply, completion
 
 QUERY, BODY, HEADER, KEY, PASSWORD = (
-    f"{name}-zq/7+{number}f83jd0w==" for number, name in enumerate(["query", "body", "header", "key", "pass"])
+    f"{name}-zq/7+{number}f83jd0w=="
+    for number, name in enumerate(["query", "body", "header", "key", "pass"])
 )
 SECRETS = (QUERY, BODY, HEADER, KEY, PASSWORD)
 OF_JUDGE, OF_POLICY = (QUERY, BODY, HEADER, KEY), (PASSWORD, BODY, HEADER)
@@ -23,12 +24,20 @@ OF_JUDGE, OF_POLICY = (QUERY, BODY, HEADER, KEY), (PASSWORD, BODY, HEADER)
 
 def parts(*secrets: str) -> list[str]:
     """Beginnings and ends of secrets."""
-    return [part for secret in secrets for part in (secret[:8], secret[-8:], quote(secret, safe="")[-12:])]
+    return [
+        part
+        for secret in secrets
+        for part in (secret[:8], secret[-8:], quote(secret, safe="")[-12:])
+    ]
 
 
 def refused(*secrets: str) -> Reply:
     """What an endpoint says that repeats its secrets: each as it is, URL-encoded, and in part."""
-    said = [*secrets, *(quote(secret, safe="") for secret in secrets), *(f"{part}…" for part in parts(*secrets))]
+    said = [
+        *secrets,
+        *(quote(secret, safe="") for secret in secrets),
+        *(f"{part}…" for part in parts(*secrets)),
+    ]
     return Reply(status=400, body={"error": {"message": f"no: {' ; '.join(said)}"}})
 
 
@@ -62,7 +71,11 @@ def test_no_secret_of_an_evaluation_is_kept_or_shown_and_it_can_be_resumed(tmp_p
 
     def asked(request: Json, number: int) -> Reply | str:
         assert request["metadata"] == {"access_token": BODY}
-        return refused(*OF_POLICY) if fails and uid_of(request) == "row-3" else answering(request, number)
+        return (
+            refused(*OF_POLICY)
+            if fails and uid_of(request) == "row-3"
+            else answering(request, number)
+        )
 
     arena = Arena(tmp_path).rows(6)
     with serving(judged) as judge, serving(asked) as policy:
@@ -88,21 +101,34 @@ def test_no_secret_of_an_evaluation_is_kept_or_shown_and_it_can_be_resumed(tmp_p
     (asked_judge, *_), (asked_policy, *_) = judge.requests, policy.requests
     assert asked_judge.path == "/v1/chat/completions" and asked_judge.headers["X-Team"] == HEADER
     assert asked_judge.headers["Authorization"] == f"Bearer {KEY}"
-    assert asked_policy.headers["X-Team"] == HEADER and asked_policy.headers["Authorization"].startswith("Basic ")
-    assert {tuple(parse_qsl(request.query)) for request in judge.requests} == {(("api-version", "2"), ("code", QUERY))}
+    assert asked_policy.headers["X-Team"] == HEADER and asked_policy.headers[
+        "Authorization"
+    ].startswith("Basic ")
+    assert {tuple(parse_qsl(request.query)) for request in judge.requests} == {
+        (("api-version", "2"), ("code", QUERY))
+    }
 
 
 def test_no_secret_of_a_scored_data_set_is_kept_or_shown(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Why?", "response": f"row-{n}"} for n in range(6)])
+    data = write_lines(
+        tmp_path / "data.jsonl", [{"prompt": "Why?", "response": f"row-{n}"} for n in range(6)]
+    )
 
     def rated(request: Json, _: int) -> Reply:
-        return refused(*OF_JUDGE) if uid_of(request) == "row-1" else Reply(body=completion("[FEEDBACK] x [SCORE] 4"))
+        return (
+            refused(*OF_JUDGE)
+            if uid_of(request) == "row-1"
+            else Reply(body=completion("[FEEDBACK] x [SCORE] 4"))
+        )
 
     out = tmp_path / "out" / "scored.jsonl"
     out.parent.mkdir()
     with serving(rated) as judge:
         url = f"--judge_base_url={with_query(judge.base_url)}"
-        body, headers = f'--judge_extra_body={{"api_key":"{BODY}"}}', f"--judge_extra_headers=X-Team={HEADER}"
+        body, headers = (
+            f'--judge_extra_body={{"api_key":"{BODY}"}}',
+            f"--judge_extra_headers=X-Team={HEADER}",
+        )
         ended = score(data, "--out", out, url, body, headers, "--judge_api_key", KEY)
     assert ended.code == 1, ended.said
     assert leaks([ended.said, *all_texts(out.parent)]) == []
@@ -113,7 +139,10 @@ MISTAKES = {
         ["--env.judge_base_url=http://u:p4ssw0rd@127.0.0.1:9/v1", "--env.judge_api_key=k"],
         "judge_api_key",
     ),
-    "two_keys": (["--env.judge_extra_headers=Authorization=p4ssw0rd", "--env.judge_api_key=k"], "judge_api_key"),
+    "two_keys": (
+        ["--env.judge_extra_headers=Authorization=p4ssw0rd", "--env.judge_api_key=k"],
+        "judge_api_key",
+    ),
     "policy_password_and_key": (
         ["--openai.base_url=http://u:p4ssw0rd@127.0.0.1:9/v1", "--openai.api_key=k"],
         "api_key",
@@ -129,7 +158,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_settings_that_cannot_be_meant_are_told_before_the_first_call(tmp_path: Path, mistake: str) -> None:
+def test_settings_that_cannot_be_meant_are_told_before_the_first_call(
+    tmp_path: Path, mistake: str
+) -> None:
     flags, setting = MISTAKES[mistake]
     run = Arena(tmp_path).rows(1).evaluate(*flags)
     assert run.code == 2, run.said

@@ -31,9 +31,10 @@ def verdict(uid: str, as_a: bool) -> str:
 class StrayPeer:
     """A judge over plain TCP with keep-alive, which answers at times twice.
 
-    If `waits`, the policy beside it answers a row when all games of the row before have been judged and all second
-    answers have been sent, so they come while their connection is idle. Otherwise a second answer is sent when the next
-    request has arrived, on whatever connection, so that the client has read the first one, and is busy.
+    If `waits`, the policy beside it answers a row when all games of the row before have been judged
+    and all second answers have been sent, so they come while their connection is idle. Otherwise a
+    second answer is sent when the next request has arrived, on whatever connection, so that the
+    client has read the first one, and is busy.
     """
 
     def __init__(self, every: int, *, waits: bool) -> None:
@@ -55,15 +56,24 @@ class StrayPeer:
             coming = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
             while True:
                 head = await coming
-                (length,) = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+                (length,) = [
+                    line
+                    for line in head.lower().split(b"\r\n")
+                    if line.startswith(b"content-length:")
+                ]
                 self._begun += 1
                 number = self._begun
-                given = self._script(json.loads(await reader.readexactly(int(length.split(b":")[1]))), 0)
+                given = self._script(
+                    json.loads(await reader.readexactly(int(length.split(b":")[1]))), 0
+                )
                 self._arrival.set()
                 next_arrival = self._arrival = asyncio.Event()
                 assert isinstance(given, str)
                 body = json.dumps(completion(given)).encode()
-                sent = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+                sent = (
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+                    b"\r\n" % len(body)
+                )
                 writer.write(sent + body)
                 await writer.drain()
                 coming = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
@@ -90,7 +100,9 @@ class StrayPeer:
         server.close()
 
 
-def evaluated(path: Path, loop: Loop, every: int, *flags: str) -> tuple[Sequence[bytes], StrayPeer, str]:
+def evaluated(
+    path: Path, loop: Loop, every: int, *flags: str
+) -> tuple[Sequence[bytes], StrayPeer, str]:
     """The samples of a run against a judge that answers every so manieth request twice; 0: never."""
     arena, peer = Arena(path).rows(ROWS), StrayPeer(every, waits=not flags)
     with ExitStack() as stack:
@@ -116,7 +128,9 @@ def test_second_answers_of_an_idle_connection_shift_no_answer(tmp_path: Path, lo
 def test_second_answers_to_a_busy_client_shift_no_answer(
     tmp_path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "_REST_S", BOUND_S)  # however slow the machine is, they come during the rest
+    monkeypatch.setattr(
+        connector, "_REST_S", BOUND_S
+    )  # however slow the machine is, they come during the rest
     undisturbed, _, _ = evaluated(tmp_path, loop, 0, "--env.judge_max_concurrency=1")
     disturbed, peer, _ = evaluated(tmp_path, loop, 10, "--env.judge_max_concurrency=1")
     assert peer.strays >= 1

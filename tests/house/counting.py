@@ -19,7 +19,14 @@ from docs.tools.generated import blank_generated
 PACKAGES = ("judgegym", "judgegym_trainers", "judgegym_trials")
 """The import packages of the distribution: the core, and the two beside it."""
 _NO_CODE = frozenset(
-    {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
 )
 
 
@@ -28,7 +35,8 @@ class Size:
     """The size of the Python files of a folder.
 
     Attributes:
-        nodes: AST nodes, as `ast.walk` counts them: a size that does not depend on how lines are broken.
+        nodes: AST nodes, as `ast.walk` counts them: a size that does not depend on how lines are
+            broken.
         lines: lines with code: no blank lines, comments and docstrings; 0 if they are not counted.
         files: Python files.
     """
@@ -69,13 +77,24 @@ def count_code_lines(source: str) -> int:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - {line for lines_of_docstring in _docstrings(ast.parse(source)) for line in lines_of_docstring})
+    return len(
+        lines
+        - {
+            line
+            for lines_of_docstring in _docstrings(ast.parse(source))
+            for line in lines_of_docstring
+        }
+    )
 
 
 def _docstrings(tree: ast.AST) -> Iterator[range]:
     """The lines of the docstrings, and of the strings that stand below an attribute."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             yield range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
@@ -94,7 +113,10 @@ def count_words(folder: Path) -> dict[str, int]:
     """The number of words of each page below a folder, without its generated blocks."""
     pages = sorted(folder.rglob("*.md"))
     return {
-        str(page.relative_to(folder)): len(blank_generated(page.read_text(encoding="utf-8")).split()) for page in pages
+        str(page.relative_to(folder)): len(
+            blank_generated(page.read_text(encoding="utf-8")).split()
+        )
+        for page in pages
     }
 
 
@@ -104,9 +126,15 @@ def main() -> None:
     print(f"{'':<18} {'nodes':>8} {'files':>6} {'lines':>7} {'nodes a line':>13}")
     for name in (*PACKAGES, "tests"):
         size = measure(root / name)
-        print(f"{name:<18} {size.nodes:>8,} {size.files:>6} {size.lines:>7,} {size.nodes_a_line:>13.1f}")
+        print(
+            f"{name:<18} {size.nodes:>8,} {size.files:>6} {size.lines:>7,} "
+            f"{size.nodes_a_line:>13.1f}"
+        )
     words = count_words(root / "docs")
-    print(f"\nThe handbook has {sum(words.values()):,} words on {len(words)} pages, without generated blocks.")
+    print(
+        f"\nThe handbook has {sum(words.values()):,} words on {len(words)} pages, without "
+        "generated blocks."
+    )
 
 
 if __name__ == "__main__":

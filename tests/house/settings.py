@@ -2,8 +2,8 @@
 
     python -m tests.house.settings
 
-prints their number for each verb of each environment, for `score` and for `judge-server`, and the options of the
-commands with a small parser.
+prints their number for each verb of each environment, for `score` and for `judge-server`, and the
+options of the commands with a small parser.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def is_of_judge(setting: DeclaredSetting) -> bool:
 def settings_of(model: Any, verb: str | None = None) -> tuple[Sequence[str], Sequence[str]]:
     """The dotted names of the settings that a verb uses: all, and those that are not a judge's."""
     declared = [*declared_settings(with_all_choices(model), verb=verb)]
-    return [each.name for each in declared], [each.name for each in declared if not is_of_judge(each)]
+    return [each.name for each in declared], [
+        each.name for each in declared if not is_of_judge(each)
+    ]
 
 
 def settings_of_verb(verb: Verb, environment: str) -> tuple[Sequence[str], Sequence[str]]:
@@ -48,12 +50,17 @@ def lines() -> Iterator[str]:
         for environment in built_in():
             every, others = settings_of_verb(verb, environment)
             yield f"{f'{verb} {environment}':<32}{len(every):>6}{len(others):>6}"
-    for name, model, used_by in (("score", ScoreSettings, USED_BY), ("judge-server", RewardServerSettings, None)):
+    for name, model, used_by in (
+        ("score", ScoreSettings, USED_BY),
+        ("judge-server", RewardServerSettings, None),
+    ):
         every, others = settings_of(model, used_by)
         yield f"{name:<32}{len(every):>6}{len(others):>6}"
     for name, command in {**COMMANDS, **installed_commands()[0]}.items():
         if name not in ("score", "judge-server") and name not in VERBS:
-            flags = [each for each in command.load().parser_of(name)._actions if each.option_strings]
+            flags = [
+                each for each in command.load().parser_of(name)._actions if each.option_strings
+            ]
             yield f"{name:<32}{len(flags):>6}"
 
 

@@ -1,6 +1,7 @@
 """The house has a budget: what is in `budget.toml` is the most there may be.
 
-A change that needs more raises the number in the same commit, and says why there; one that needs less lowers it.
+A change that needs more raises the number in the same commit, and says why there; one that needs
+less lowers it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ import pytest
 
 from tests.command import ROOT
 from tests.gate import BUDGET, whole_gate
-from tests.house.counting import PACKAGES, Size, count_code_lines, count_entries, count_nodes, count_words, measure
+from tests.house.counting import (
+    PACKAGES,
+    Size,
+    count_code_lines,
+    count_entries,
+    count_nodes,
+    count_words,
+    measure,
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +32,15 @@ def test_sizes(sizes: dict[str, Size]) -> None:
     nodes = {name: size.nodes for name, size in sizes.items()}
     most = BUDGET["nodes"]
     assert {name: (count, most[name]) for name, count in nodes.items() if count > most[name]} == {}
-    assert {name: count for name, count in nodes.items() if count < most[name] - BUDGET["slack"]} == {}, "lower it"
+    assert {
+        name: count for name, count in nodes.items() if count < most[name] - BUDGET["slack"]
+    } == {}, "lower it"
     files = {name: sizes[name].files for name in PACKAGES}
     assert {name: count for name, count in files.items() if count > BUDGET["files"][name]} == {}
     density = {name: round(sizes[name].nodes_a_line, 1) for name in PACKAGES}
-    assert {name: number for name, number in density.items() if number > BUDGET["nodes_a_line"][name]} == {}
+    assert {
+        name: number for name, number in density.items() if number > BUDGET["nodes_a_line"][name]
+    } == {}
 
 
 def test_tests_of_the_gate(request: pytest.FixtureRequest) -> None:
@@ -63,6 +76,8 @@ def test_words_of_the_handbook() -> None:
         ("x = (1, 2)\n", 1, 8),
     ],
 )
-def test_lines_are_counted_without_blanks_comments_and_docstrings(source: str, lines: int, nodes: int) -> None:
+def test_lines_are_counted_without_blanks_comments_and_docstrings(
+    source: str, lines: int, nodes: int
+) -> None:
     """Nodes are the same however the lines are broken."""
     assert (count_code_lines(source), count_nodes(source)) == (lines, nodes)

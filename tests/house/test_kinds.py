@@ -27,8 +27,13 @@ NO_KINDS: Mapping[str, tuple[str, ...]] = {
     "judgegym/datasets/score/command.py": ("rule",),  # a flag
     "judgegym/datasets/select/layouts.py": ("reward_model",),  # verl's column
     "judgegym/environments/aspect_critique_environment.py": ("aspect",),  # a text that a page shows
-    "judgegym/eval_environments/arena/candidates_environment.py": ("tournament",),  # how candidates play
-    "judgegym/eval_environments/arena/environment.py": ("arena_hard", "tournament"),  # the benchmark, how one plays
+    "judgegym/eval_environments/arena/candidates_environment.py": (
+        "tournament",
+    ),  # how candidates play
+    "judgegym/eval_environments/arena/environment.py": (
+        "arena_hard",
+        "tournament",
+    ),  # the benchmark, how one plays
     "judgegym/eval_environments/pairwise.py": ("choice",),  # of a benchmark
     "judgegym/eval_environments/pairwise_judgement_environment.py": ("choice",),  # of a benchmark
     "judgegym/judges/config/removed_values.py": ("cascade",),  # a setting
@@ -59,13 +64,22 @@ _QUOTED = re.compile(rf"""["'](?:{"|".join(JUDGES)})["']""")
 @cache
 def _modules(kind: str) -> tuple[str, ...]:
     """The kind's own file, or its own folder."""
-    paths = [Path(inspect.getfile(each)).relative_to(ROOT) for each in (JUDGES[kind].settings, JUDGES[kind].judge)]
+    paths = [
+        Path(inspect.getfile(each)).relative_to(ROOT)
+        for each in (JUDGES[kind].settings, JUDGES[kind].judge)
+    ]
     shared = ("judges", "parts")
     return tuple(str(path if path.parent.name in shared else path.parent) for path in paths)
 
 
 def _last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )
 
 
 def _named_kinds(tree: ast.AST) -> Iterator[ast.AST]:
@@ -76,11 +90,17 @@ def _named_kinds(tree: ast.AST) -> Iterator[ast.AST]:
         elif isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
             yield from (
-                value for key, value in pairs if isinstance(key, ast.Constant) and key.value in (*HOLDS_KIND, "kind")
+                value
+                for key, value in pairs
+                if isinstance(key, ast.Constant) and key.value in (*HOLDS_KIND, "kind")
             )
         elif isinstance(node, ast.Compare) and _last_name(node.left) in HOLDS_KIND:
             yield from node.comparators
-        elif isinstance(node, ast.AnnAssign) and _last_name(node.target) in HOLDS_KIND and node.value is not None:
+        elif (
+            isinstance(node, ast.AnnAssign)
+            and _last_name(node.target) in HOLDS_KIND
+            and node.value is not None
+        ):
             yield node.value
         elif isinstance(node, ast.Subscript) and _last_name(node.value) == "JUDGES":
             yield node.slice
@@ -119,7 +139,9 @@ def test_kinds_are_named_in_their_own_modules(places: list[str]) -> None:
 
 def test_words_that_are_no_kinds_are_in_those_files() -> None:
     for name, words in NO_KINDS.items():
-        found = {match[1:-1] for match in _QUOTED.findall((ROOT / name).read_text(encoding="utf-8"))}
+        found = {
+            match[1:-1] for match in _QUOTED.findall((ROOT / name).read_text(encoding="utf-8"))
+        }
         assert {*words} <= found, name
 
 

@@ -41,7 +41,9 @@ def _module(path: Path) -> str:
 
 
 def test_no_class_is_named_by_a_participle_alone(public_classes: dict[str, list[str]]) -> None:
-    participles = [name for name in public_classes if PARTICIPLE.fullmatch(name) and name not in NOUNS]
+    participles = [
+        name for name in public_classes if PARTICIPLE.fullmatch(name) and name not in NOUNS
+    ]
     assert {name: public_classes[name] for name in participles} == {}
 
 

@@ -28,12 +28,21 @@ def rating(ratings: Mapping[str, int]) -> Callable[[Json, int], str]:
 def good_or_bad(request: Json, number: int) -> str:
     """A rubric judge: the best score for what begins with `good`, none for `FAIL`, the lowest for anything else."""
     response = response_in(request)
-    return NO_VERDICT if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
+    return (
+        NO_VERDICT
+        if response.startswith("FAIL")
+        else f"[SCORE] {5 if response.startswith('good') else 1}"
+    )
 
 
 def best(request: Json, number: int) -> str:
     """A judge that chooses the response that says `good`."""
     for letter in "ABCD":
-        if "good" in asked(request).partition(f"Start of Assistant {letter}")[2].partition("The End of")[0]:
+        if (
+            "good"
+            in asked(request)
+            .partition(f"Start of Assistant {letter}")[2]
+            .partition("The End of")[0]
+        ):
             return f"[[{letter}]]"
     return NO_VERDICT

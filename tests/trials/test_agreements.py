@@ -39,14 +39,26 @@ def audited(json_file: Path, *words: object) -> float:
     ],
 )
 def test_all_commands_count_the_same_agreements(
-    tmp_path: Path, said: tuple[float, ...], golds: tuple[float, ...], scale: tuple[str, ...], agreeing: int
+    tmp_path: Path,
+    said: tuple[float, ...],
+    golds: tuple[float, ...],
+    scale: tuple[str, ...],
+    agreeing: int,
 ) -> None:
     rows: list[dict[str, Any]] = [
-        {"uid": f"{score}/{gold}", "prompt": f"Q {gold}", "response": f"{score} points", "gold": gold, "score": score}
+        {
+            "uid": f"{score}/{gold}",
+            "prompt": f"Q {gold}",
+            "response": f"{score} points",
+            "gold": gold,
+            "score": score,
+        }
         for score in said
         for gold in golds
     ]
-    anchors = write_lines(tmp_path / "anchors.jsonl", [{**row, "label": row["gold"]} for row in rows])
+    anchors = write_lines(
+        tmp_path / "anchors.jsonl", [{**row, "label": row["gold"]} for row in rows]
+    )
     recorded = write_lines(tmp_path / "recorded.jsonl", rows)
     with serving(by_halves) as judge:
         scoring, words = Scoring(tmp_path, judge), ("--weighting=logprobs", *scale)
@@ -57,18 +69,27 @@ def test_all_commands_count_the_same_agreements(
         counts = {
             "score": sum(sample["gold"][0]["agrees"] for sample in scoring.samples),
             "anchors": scoring.run.report["config_general"]["anchors"]["agreeing"],
-            "audit of the run": audited(tmp_path / "run.json", scoring.out, f"--json={tmp_path / 'run.json'}"),
+            "audit of the run": audited(
+                tmp_path / "run.json", scoring.out, f"--json={tmp_path / 'run.json'}"
+            ),
             "audit that calls": audited(out / "audit.json", *called_audit),
         }
         if not scale:  # which recorded rows do not say
-            counts["audit of rows"] = audited(tmp_path / "rows.json", recorded, f"--json={tmp_path / 'rows.json'}")
+            counts["audit of rows"] = audited(
+                tmp_path / "rows.json", recorded, f"--json={tmp_path / 'rows.json'}"
+            )
     assert counts == dict.fromkeys(counts, agreeing)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("golds", [("yes", "NO", 1, "0"), (1, 0, 1, 0), (True, False, "Yes", "no")])
-def test_the_labels_of_an_aspect_are_read_in_the_same_way(tmp_path: Path, golds: tuple[Any, ...]) -> None:
-    rows = [{"uid": str(n), "prompt": f"Q {n}", "response": f"r {n}", "gold": gold} for n, gold in enumerate(golds)]
+def test_the_labels_of_an_aspect_are_read_in_the_same_way(
+    tmp_path: Path, golds: tuple[Any, ...]
+) -> None:
+    rows = [
+        {"uid": str(n), "prompt": f"Q {n}", "response": f"r {n}", "gold": gold}
+        for n, gold in enumerate(golds)
+    ]
     labelled = [{**row, "label": row["gold"]} for row in rows if not isinstance(row["gold"], bool)]
     anchors = write_lines(tmp_path / "anchors.jsonl", labelled)
     with serving(lambda request, number: '{"reason": "-", "verdict": 1}') as judge:
@@ -86,7 +107,9 @@ def test_the_labels_of_an_aspect_are_read_in_the_same_way(tmp_path: Path, golds:
 @pytest.mark.slow
 def test_labels_of_tables_are_numbers(tmp_path: Path) -> None:
     anchors = tmp_path / "anchors.csv"
-    anchors.write_text("prompt,response,label\nQ 1,3 points,3\nQ 2,3 points,3.4\nQ 3,3 points,4\nQ 4,3 points,\n")
+    anchors.write_text(
+        "prompt,response,label\nQ 1,3 points,3\nQ 2,3 points,3.4\nQ 3,3 points,4\nQ 4,3 points,\n"
+    )
     with serving(rated(lambda response: 3)) as judge:
         scoring = Scoring(tmp_path, judge)
         ended = scoring(f"--anchors={anchors}", rows=[{"prompt": "Q", "response": "r"}])

@@ -30,7 +30,9 @@ ROWS = {
     "a": JudgeTask("Why?", ("good",), reference="Because."),
     "b": JudgeTask("Why?", ("good",), reference="Because."),
     "a again": JudgeTask("Why?", ("good",), reference="Because.", repeat=1),
-    "c": JudgeTask("What?", ("bad", "good"), rubric="Is it short?", levels=((1, "No."), (5, "Yes."))),
+    "c": JudgeTask(
+        "What?", ("bad", "good"), rubric="Is it short?", levels=((1, "No."), (5, "Yes."))
+    ),
     "empty": JudgeTask("What?", (" ",)),
 }
 
@@ -56,14 +58,23 @@ def rating(text: str) -> int:
 @pytest.mark.slow  # a plan, and two runs
 def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path) -> None:
     with serving(rated(rating)) as endpoint:
-        words = [f"--judge_base_url={endpoint.base_url}", f"--judge_cache={tmp_path / 'cache.sqlite'}"]
-        planned = asyncio.run(plan_rows(loaded(*words, "--judge_temperature=0"), ROWS, None)).estimate.total
+        words = [
+            f"--judge_base_url={endpoint.base_url}",
+            f"--judge_cache={tmp_path / 'cache.sqlite'}",
+        ]
+        planned = asyncio.run(
+            plan_rows(loaded(*words, "--judge_temperature=0"), ROWS, None)
+        ).estimate.total
         judged = judge(tmp_path / "out", ROWS, *words, "--judge_temperature=0")
         assert (planned.low.calls, planned.high.calls) == (4, 4) and len(endpoint.requests) == 4
         assert judge(tmp_path / "cached", ROWS, *words, "--judge_temperature=0") is not None
         assert len(endpoint.requests) == 4
     assert judged.problem is None
-    assert [only(judged, uid) for uid in ("a", "b", "a again")] == [(1.0, "ok", 1), (1.0, "ok", 0), (1.0, "ok", 1)]
+    assert [only(judged, uid) for uid in ("a", "b", "a again")] == [
+        (1.0, "ok", 1),
+        (1.0, "ok", 0),
+        (1.0, "ok", 1),
+    ]
     assert [one.score for one in judged.by_uid["c"]] == [0.25, 1.0]
     assert only(judged, "empty")[1:] == ("invalid_completion", 0)
     shown = [body["messages"][-1]["content"] for body in endpoint.bodies]
@@ -85,17 +96,25 @@ def test_repeats_of_votes_have_seeds_of_their_own(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told_before_the_first_call(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match=r"--out: .*file/out cannot be written: Not a directory"):
+    with pytest.raises(
+        SettingsError, match=r"--out: .*file/out cannot be written: Not a directory"
+    ):
         judge(tmp_path / "file" / "out", ROWS)
 
 
 def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
-    criteria = criteria_of([{"name": "short", "text": "Is short.", "points": 2}, {"text": "Rude.", "points": -1}])
+    criteria = criteria_of(
+        [{"name": "short", "text": "Is short.", "points": 2}, {"text": "Rude.", "points": -1}]
+    )
     rows = {"a": JudgeTask("Why?", ("good",), criteria=criteria, context="Skies.")}
 
     def met(request: Json, number: int) -> str:
         text = request["messages"][-1]["content"]
-        ids = [line.split()[1].rstrip("]") for line in text.splitlines() if line.startswith("[Criterion ")]
+        ids = [
+            line.split()[1].rstrip("]")
+            for line in text.splitlines()
+            if line.startswith("[Criterion ")
+        ]
         assert "Is short." in text and "Rude." in text and "Skies." in text
         found = ", ".join(f'{{"id": "{own}", "verdict": "met"}}' for own in ids)
         return f'{{"result": [{found}]}}'
@@ -106,11 +125,27 @@ def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
 
 
 def test_rows_that_can_be_read_and_not_judged_are_left_out(tmp_path: Path) -> None:
-    rubrics = ["Good?", {"criteria": "Good?", "score1_description": "no", "score5_description": "yes"}, "Good?"]
-    rows = [{"prompt": f"Q {n}", "response": "r", "rubric": rubric, "gold": 50} for n, rubric in enumerate(rubrics)]
-    given = {"judge": "peer", "data": str(write_lines(tmp_path / "data.jsonl", rows)), "on_bad_row": "skip"}
+    rubrics = [
+        "Good?",
+        {"criteria": "Good?", "score1_description": "no", "score5_description": "yes"},
+        "Good?",
+    ]
+    rows = [
+        {"prompt": f"Q {n}", "response": "r", "rubric": rubric, "gold": 50}
+        for n, rubric in enumerate(rubrics)
+    ]
+    given = {
+        "judge": "peer",
+        "data": str(write_lines(tmp_path / "data.jsonl", rows)),
+        "on_bad_row": "skip",
+    }
     attacked = AttackSettings.model_validate(given)
-    assert [target.number for target in attacks.targets_of(read_tasks(attacked), attacked)] == [1, 3]
+    assert [target.number for target in attacks.targets_of(read_tasks(attacked), attacked)] == [
+        1,
+        3,
+    ]
     audited = audit.CalledAuditSettings.model_validate(given)
     found = audit.targets_of(read_tasks(audited), audited)
-    assert [row.uid for row in found.rows] == ["row-1", "row-3"] and found.left_out == {"that cannot be judged": 1}
+    assert [row.uid for row in found.rows] == ["row-1", "row-3"] and found.left_out == {
+        "that cannot be judged": 1
+    }

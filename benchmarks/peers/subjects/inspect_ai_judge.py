@@ -11,7 +11,9 @@ def opened(base_url: str) -> Judge:
     from inspect_ai.solver import TaskState
 
     config = GenerateConfig(max_connections=1000)
-    model = get_model("openai/judge", base_url=base_url, api_key="none", config=config, responses_api=False)
+    model = get_model(
+        "openai/judge", base_url=base_url, api_key="none", config=config, responses_api=False
+    )
     score = model_graded_qa(model=model)
 
     async def ask(answer: str) -> bool:

@@ -13,7 +13,10 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 
 QUESTION = "How do I keep a small vegetable garden alive through a dry summer?"
-ANSWER = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. " * 10
+ANSWER = (
+    "Water early in the morning, cover the soil with straw, and choose plants that like the heat. "
+    * 10
+)
 CRITERION = "Is the submission factually accurate and free from errors?"
 WARM_UP = 64
 
@@ -40,7 +43,11 @@ def run(package: str, opened: Callable[[str], Judge]) -> None:
         return time.process_time() - before
 
     cpu_s = asyncio.run(measure())
-    print(json.dumps({"version": version(package), "import_s": import_s, "cpu_ms": cpu_s / calls * 1000}))
+    print(
+        json.dumps(
+            {"version": version(package), "import_s": import_s, "cpu_ms": cpu_s / calls * 1000}
+        )
+    )
 
 
 async def judged(judge: Judge, numbers: range, at_once: int) -> None:
@@ -49,6 +56,8 @@ async def judged(judge: Judge, numbers: range, at_once: int) -> None:
 
     async def worker() -> None:
         for number in left:
-            assert await judge(f"{number}. {ANSWER}"), "the endpoint said yes, and the judge read no"
+            assert await judge(f"{number}. {ANSWER}"), (
+                "the endpoint said yes, and the judge read no"
+            )
 
     await asyncio.gather(*(worker() for _ in range(at_once)))

@@ -9,15 +9,21 @@ from judgegym.reports.results.run import SavedRun
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog, description="Print the best answers of a run.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog, description="Print the best answers of a run.", allow_abbrev=False
+    )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of evaluate")
-    parser.add_argument("count", type=int, nargs="?", default=3, metavar="COUNT", help="how many (default: 3)")
+    parser.add_argument(
+        "count", type=int, nargs="?", default=3, metavar="COUNT", help="how many (default: 3)"
+    )
     return parser
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
     options = parser_of(prog).parse_args(argv)
-    run = SavedRun.open(options.run)  # of a folder that is no run it says so, and the command ends with exit code 2
+    run = SavedRun.open(
+        options.run
+    )  # of a folder that is no run it says so, and the command ends with exit code 2
     scored = ((sample.score, sample.uid) for sample in run.samples() if sample.score is not None)
     for score, uid in heapq.nlargest(options.count, scored):
         answers = "\n".join(completion.answer for completion in run.read_sample(uid).completions)

@@ -2,4 +2,6 @@
 
 from judgegym.cli import Command
 
-BEST = Command("print the best answers of a run", "haiku_plugin.best", "RUN [COUNT]", "finished runs")
+BEST = Command(
+    "print the best answers of a run", "haiku_plugin.best", "RUN [COUNT]", "finished runs"
+)

@@ -18,7 +18,9 @@ class Topic:
 
 
 class HaikuConfig(envs.EnvConfig, RubricJudgeSettings):
-    topics: list[str] = envs.setting(["rain", "a late train", "tea"], "Ask for poems about these.", common=True)
+    topics: list[str] = envs.setting(
+        ["rain", "a late train", "tea"], "Ask for poems about these.", common=True
+    )
 
 
 class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
@@ -32,13 +34,19 @@ class HaikuEnv(envs.JudgedEnv[HaikuConfig, Topic, RubricDetail]):
     def conversations(self, task: Topic) -> list[envs.Conversation]:
         return [[*self.system_messages, {"role": "user", "content": task.question}]]
 
-    async def judge(self, task: Topic, completions: Sequence[envs.Completion]) -> envs.Judgment[RubricDetail]:
-        return await self.answer_judge.judge(envs.JudgeTask(task.question, (completions[0].answer,), rubric=RUBRIC))
+    async def judge(
+        self, task: Topic, completions: Sequence[envs.Completion]
+    ) -> envs.Judgment[RubricDetail]:
+        return await self.answer_judge.judge(
+            envs.JudgeTask(task.question, (completions[0].answer,), rubric=RUBRIC)
+        )
 
     def reward(self, judgment: envs.Judgment[RubricDetail]) -> float:
         return self.config.scale.unit(super().reward(judgment))
 
-    def record_metrics(self, metrics: envs.MetricAggregator, task: Topic, sample: envs.Sample[RubricDetail]) -> None:
+    def record_metrics(
+        self, metrics: envs.MetricAggregator, task: Topic, sample: envs.Sample[RubricDetail]
+    ) -> None:
         # Without a score the policy's answer is malformed.
         score = self.config.scale.low if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True, ends=(1, 5))

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from judgegym import judges
 
 _TEMPLATE = judges.MessageTemplate(
-    ("Count the syllables of each line of the poem. End with a line SYLLABLES: 5, 7, 5.", "POEM{tag}:\n{response}"),
+    (
+        "Count the syllables of each line of the poem. End with a line SYLLABLES: 5, 7, 5.",
+        "POEM{tag}:\n{response}",
+    ),
     judges.Lookalikes("POEM:", "SYLLABLES:"),
 )
 
@@ -26,7 +29,9 @@ class SyllablesJudge(judges.ModelJudge[judges.JudgeSettings, None, float]):
     """Scores poems by their syllables."""
 
     def questions(self, task: judges.JudgeTask) -> Sequence[judges.Question[float]]:
-        prompt = _TEMPLATE.fill({}, {"response": task.response}, system=self.settings.judge_system_prompt)
+        prompt = _TEMPLATE.fill(
+            {}, {"response": task.response}, system=self.settings.judge_system_prompt
+        )
         return [judges.Question("syllables", prompt, nearness)]
 
 

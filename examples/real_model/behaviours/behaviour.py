@@ -33,5 +33,7 @@ def said(answer: Answer) -> str:
 
 def shown(text: str, most: int = 80) -> str:
     """Return a text as code, on one line, shortened."""
-    line = text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
+    line = (
+        text[:most].encode("unicode_escape").decode("ascii").replace("|", "\\|").replace("`", "'")
+    )
     return f"`{line}{'…' * (len(text) > most)}`" if line else "no text"

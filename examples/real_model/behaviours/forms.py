@@ -25,7 +25,9 @@ def _grammar(running: Running) -> Behaviour:
 
 def _schema(running: Running) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=48, response_format=_format(_SCHEMA))
-    return Behaviour("`response_format: json_schema`", "an object with a `score` from 1 to 5", said(answer))
+    return Behaviour(
+        "`response_format: json_schema`", "an object with a `score` from 1 to 5", said(answer)
+    )
 
 
 def _pattern(running: Running) -> Behaviour:
@@ -41,7 +43,10 @@ def _pattern(running: Running) -> Behaviour:
 
 def _both(running: Running) -> Behaviour:
     answer = running.endpoint.chat(
-        QUESTION, max_tokens=24, response_format=_format(_SCHEMA), grammar='root ::= "[SCORE] " [1-5]'
+        QUESTION,
+        max_tokens=24,
+        response_format=_format(_SCHEMA),
+        grammar='root ::= "[SCORE] " [1-5]',
     )
     return Behaviour("both at once", "`grammar` and `response_format` in one request", said(answer))
 
@@ -52,25 +57,47 @@ def _bad_grammar(running: Running) -> Behaviour:
 
 
 def _bad_schema(running: Running) -> Behaviour:
-    answer = running.endpoint.chat(QUESTION, max_tokens=4, response_format=_format({"type": "nonsense"}))
+    answer = running.endpoint.chat(
+        QUESTION, max_tokens=4, response_format=_format({"type": "nonsense"})
+    )
     return Behaviour("a wrong schema", '`{"type": "nonsense"}`', said(answer))
 
 
 def _cut_off(running: Running) -> Behaviour:
-    answer = running.endpoint.chat(QUESTION, max_tokens=3, grammar='root ::= "[FEEDBACK] a [SCORE] " [1-5]')
-    return Behaviour("a form that `max_tokens` cuts off", "3 tokens for `[FEEDBACK] a [SCORE] 1`", said(answer))
+    answer = running.endpoint.chat(
+        QUESTION, max_tokens=3, grammar='root ::= "[FEEDBACK] a [SCORE] " [1-5]'
+    )
+    return Behaviour(
+        "a form that `max_tokens` cuts off", "3 tokens for `[FEEDBACK] a [SCORE] 1`", said(answer)
+    )
 
 
 def _empty(running: Running) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=4, grammar='root ::= ""')
-    return Behaviour("an empty answer", 'a grammar that allows no sign: `root ::= ""`', said(answer))
+    return Behaviour(
+        "an empty answer", 'a grammar that allows no sign: `root ::= ""`', said(answer)
+    )
 
 
 def _thinking(running: Running) -> Behaviour:
-    answer = running.endpoint.chat(QUESTION, max_tokens=32, grammar='root ::= "<think>\\nwell\\n</think>\\n\\nEight."')
+    answer = running.endpoint.chat(
+        QUESTION, max_tokens=32, grammar='root ::= "<think>\\nwell\\n</think>\\n\\nEight."'
+    )
     apart = answer.at("choices.0.message.reasoning_content")
     where = "in the content" if apart is None else f"in `reasoning_content` ({shown(str(apart))})"
-    return Behaviour("thinking", "an answer that begins with `<think>…</think>`", f"{where}; {said(answer)}")
+    return Behaviour(
+        "thinking", "an answer that begins with `<think>…</think>`", f"{where}; {said(answer)}"
+    )
 
 
-PROBES = (_grammar, _schema, _pattern, _both, _bad_grammar, _bad_schema, _cut_off, _empty, _thinking)
+PROBES = (
+    _grammar,
+    _schema,
+    _pattern,
+    _both,
+    _bad_grammar,
+    _bad_schema,
+    _cut_off,
+    _empty,
+    _thinking,
+)

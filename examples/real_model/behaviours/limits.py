@@ -25,7 +25,8 @@ def _context(running: Running) -> Behaviour:
         "context",
         f"a prompt that is longer than a slot's share ({running.settings.context} tokens for "
         f"{running.settings.slots} slots)",
-        f"a slot has {of_slot:.0f} tokens (the model was trained on {trained:.0f}); {said(longer)}, "
+        f"a slot has {of_slot:.0f} tokens (the model was trained on {trained:.0f}); "
+        f"{said(longer)}, "
         f"`type` {longer.text('error.type')}",
     )
 
@@ -36,7 +37,8 @@ def _length(running: Running) -> Behaviour:
     return Behaviour(
         "`max_tokens`",
         "4, and 0",
-        f"`finish_reason` {some.finish_reason} after {some.number('usage.completion_tokens'):.0f}; with 0 "
+        f"`finish_reason` {some.finish_reason} after {some.number('usage.completion_tokens'):.0f}; "
+        "with 0 "
         f"{none.number('usage.completion_tokens'):.0f} token, `finish_reason` {none.finish_reason}",
     )
 
@@ -44,7 +46,9 @@ def _length(running: Running) -> Behaviour:
 def _load(running: Running) -> Behaviour:
     count = 3 * running.settings.slots
     with ThreadPoolExecutor(count) as pool:
-        answers = list(pool.map(lambda _: running.endpoint.chat(QUESTION, max_tokens=8), range(count)))
+        answers = list(
+            pool.map(lambda _: running.endpoint.chat(QUESTION, max_tokens=8), range(count))
+        )
     statuses = sorted({answer.status for answer in answers})
     what = "all are answered, the others wait" if statuses == [200] else "some are refused"
     return Behaviour(
@@ -56,7 +60,11 @@ def _load(running: Running) -> Behaviour:
 
 def _name(running: Running) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=2, model="no-such-model")
-    return Behaviour("an unknown `model`", "`model: no-such-model`", f"{said(answer)}, `model` {answer.text('model')}")
+    return Behaviour(
+        "an unknown `model`",
+        "`model: no-such-model`",
+        f"{said(answer)}, `model` {answer.text('model')}",
+    )
 
 
 PROBES = (_loading, _context, _length, _load, _name)

@@ -13,12 +13,19 @@ _DEFAULTS = ("temperature", "top_k", "top_p", "min_p")
 
 def _defaults(running: Running) -> Behaviour:
     properties = running.endpoint.get("/props")
-    found = {name: properties.number(f"default_generation_settings.params.{name}") for name in _DEFAULTS}
-    cut = "the whole distribution" if found["top_k"] <= 0 and found["top_p"] >= 1 else "a distribution that is cut off"
+    found = {
+        name: properties.number(f"default_generation_settings.params.{name}") for name in _DEFAULTS
+    }
+    cut = (
+        "the whole distribution"
+        if found["top_k"] <= 0 and found["top_p"] >= 1
+        else "a distribution that is cut off"
+    )
     return Behaviour(
         "the sampler's defaults",
         "`GET /props`",
-        f"{', '.join(f'{name} {value:.2g}' for name, value in found.items())}: it samples from {cut}",
+        f"{', '.join(f'{name} {value:.2g}' for name, value in found.items())}: it samples from "
+        f"{cut}",
     )
 
 
@@ -29,13 +36,17 @@ def _seed(running: Running) -> Behaviour:
     return Behaviour(
         "`seed`",
         "the same request with `seed: 7` twice, then with `n: 2`",
-        f"the texts are {'equal' if one.content == two.content else 'different'}; the two choices are "
+        f"the texts are {'equal' if one.content == two.content else 'different'}; the two choices "
+        "are "
         f"{'equal' if first == second else 'different'}",
     )
 
 
 def _contents(answer: Answer) -> list[str]:
-    return [answer.text(f"choices.{number}.message.content") for number in range(len(answer.items("choices")))]
+    return [
+        answer.text(f"choices.{number}.message.content")
+        for number in range(len(answer.items("choices")))
+    ]
 
 
 def _several(running: Running) -> Behaviour:
@@ -45,16 +56,21 @@ def _several(running: Running) -> Behaviour:
     return Behaviour(
         "`n`",
         f"`n: {slots}` and `n: {slots + 1}` of a server with {slots} slots",
-        f"{len(_contents(fits))} choices, `usage.completion_tokens` {fits.number('usage.completion_tokens'):.0f}; "
+        f"{len(_contents(fits))} choices, `usage.completion_tokens` "
+        f"{fits.number('usage.completion_tokens'):.0f}; "
         f"{said(more) if more.status != 200 else f'{len(_contents(more))} choices'}",
     )
 
 
 def _stop(running: Running) -> Behaviour:
     grammar = 'root ::= "one two three four"'
-    answer = running.endpoint.chat(QUESTION, max_tokens=16, stop=["three"], grammar=grammar, logprobs=True)
+    answer = running.endpoint.chat(
+        QUESTION, max_tokens=16, stop=["three"], grammar=grammar, logprobs=True
+    )
     tokens = "".join(
-        str(entry.get("token")) for entry in answer.items("choices.0.logprobs.content") if isinstance(entry, Mapping)
+        str(entry.get("token"))
+        for entry in answer.items("choices.0.logprobs.content")
+        if isinstance(entry, Mapping)
     )
     return Behaviour(
         "`stop`",
@@ -67,7 +83,10 @@ def _stop(running: Running) -> Behaviour:
 def _cached(running: Running) -> Behaviour:
     question = " ".join(f"word{number}" for number in range(60))
     counts = [
-        running.endpoint.chat(question, max_tokens=1).at("usage.prompt_tokens_details.cached_tokens") for _ in range(2)
+        running.endpoint.chat(question, max_tokens=1).at(
+            "usage.prompt_tokens_details.cached_tokens"
+        )
+        for _ in range(2)
     ]
     return Behaviour(
         "prefix cache",

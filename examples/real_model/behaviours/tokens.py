@@ -20,7 +20,8 @@ def _ids(running: Running) -> Behaviour:
     return Behaviour(
         "token ids",
         "`logprobs: true, return_token_ids: true`, as vLLM takes them",
-        f"each entry of `logprobs.content` has {fields}; of vLLM's `token_ids` and `prompt_token_ids` "
+        f"each entry of `logprobs.content` has {fields}; of vLLM's `token_ids` and "
+        "`prompt_token_ids` "
         f"{' and '.join(there) or 'neither'} is there",
     )
 
@@ -44,7 +45,8 @@ def _end(running: Running) -> Behaviour:
     return Behaviour(
         "the token that ends an answer",
         "an answer that ends by itself, with `logprobs: true`",
-        f"{len(entries)} entries ({', '.join(map(shown, texts))}) for {answer.number('usage.completion_tokens'):.0f} "
+        f"{len(entries)} entries ({', '.join(map(shown, texts))}) for "
+        f"{answer.number('usage.completion_tokens'):.0f} "
         f"completion tokens; `finish_reason` {answer.finish_reason}",
     )
 
@@ -55,8 +57,10 @@ def _truncation(running: Running) -> Behaviour:
     held = running.endpoint.chat(QUESTION, max_tokens=1, logprobs=True, grammar='root ::= "zebra"')
     return Behaviour(
         "what a logprob is of",
-        "the likeliest token at temperature 1 and 0.1 with `top_k: 1`; a token that a grammar forces",
-        f"logprobs {_logprob(whole):.3f} and {_logprob(cold):.3f}: {_same(whole, cold)}; forced {_logprob(held):.3f}: "
+        "the likeliest token at temperature 1 and 0.1 with `top_k: 1`; a token that a grammar "
+        "forces",
+        f"logprobs {_logprob(whole):.3f} and {_logprob(cold):.3f}: {_same(whole, cold)}; forced "
+        f"{_logprob(held):.3f}: "
         f"{'the grammar does not change it' if _logprob(held) < -1 else 'of what the grammar leaves'}",
     )
 
@@ -74,7 +78,9 @@ def _same(one: Answer, other: Answer) -> str:
 def _template(running: Running) -> Behaviour:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
     prompt = running.endpoint.post("/apply-template", {"messages": messages}).text("prompt")
-    ids = running.endpoint.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
+    ids = running.endpoint.post(
+        "/tokenize", {"content": prompt, "add_special": True, "parse_special": True}
+    )
     counted = running.endpoint.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1})
     used = counted.number("usage.prompt_tokens")
     count = len(ids.items("tokens"))
@@ -88,9 +94,12 @@ def _template(running: Running) -> Behaviour:
 
 def _special(running: Running) -> Behaviour:
     text = "<start_of_turn>"
-    as_text = running.endpoint.post("/tokenize", {"content": text, "parse_special": False}).items("tokens")
+    as_text = running.endpoint.post("/tokenize", {"content": text, "parse_special": False}).items(
+        "tokens"
+    )
     without, with_it = (
-        running.endpoint.chat(question, max_tokens=1).number("usage.prompt_tokens") for question in ("a", f"a{text}")
+        running.endpoint.chat(question, max_tokens=1).number("usage.prompt_tokens")
+        for question in ("a", f"a{text}")
     )
     more = with_it - without
     read = "a special token, as if the template had written it" if more < len(as_text) else "text"

@@ -1,12 +1,13 @@
 """An OpenAI-compatible chat endpoint that serves samples of the tiny policy, with token ids and logprobs as vLLM does.
 
-Requests that wait at the same time are sampled as one batch, each with its `n` completions. Guarantees: a batch is
-sampled with one version of the weights (`served.ServedPolicy`); with `return_token_ids` the ids are those that were
-sampled, and `logprobs` are of these ids, one for each.
+Requests that wait at the same time are sampled as one batch, each with its `n` completions.
+Guarantees: a batch is sampled with one version of the weights (`served.ServedPolicy`); with
+`return_token_ids` the ids are those that were sampled, and `logprobs` are of these ids, one for
+each.
 
-Source of the protocol: vLLM 0.10.2, `entrypoints/openai/protocol.py`: `return_token_ids` puts `prompt_token_ids` on the
-answer and `token_ids` on each choice; `logprobs: true` gives `logprobs.content`, an entry for each sampled token, the
-one that ends the turn included.
+Source of the protocol: vLLM 0.10.2, `entrypoints/openai/protocol.py`: `return_token_ids` puts
+`prompt_token_ids` on the answer and `token_ids` on each choice; `logprobs: true` gives
+`logprobs.content`, an entry for each sampled token, the one that ends the turn included.
 """
 
 from __future__ import annotations
@@ -49,8 +50,12 @@ def serving(policy: ServedPolicy) -> Iterator[str]:
 
     async def serve() -> None:
         app = web.Application()
-        app.router.add_post("/v1/chat/completions", _Endpoint(policy.size.context, waiting).complete)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01, handler_cancellation=True)
+        app.router.add_post(
+            "/v1/chat/completions", _Endpoint(policy.size.context, waiting).complete
+        )
+        runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=0.01, handler_cancellation=True
+        )
         await runner.setup()
         await web.SockSite(runner, listener).start()
         await stop.wait()
@@ -84,7 +89,9 @@ class _Endpoint:
             request = parse_request(await http.read())
             prompt = self._prompt(request)
         except BadRequest as bad:
-            return web.Response(body=protocol.error(400, str(bad)), status=400, content_type="application/json")
+            return web.Response(
+                body=protocol.error(400, str(bad)), status=400, content_type="application/json"
+            )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Sampled]] = loop.create_future()
         self._waiting.put(_Waiting(prompt, answer, loop))
@@ -95,7 +102,9 @@ class _Endpoint:
         if request.stream:
             raise BadRequest("'stream' must be false: this endpoint sends whole answers alone")
         if request.top_logprobs:
-            raise BadRequest("'top_logprobs' must be 0: this endpoint gives the logprobs of sampled tokens alone")
+            raise BadRequest(
+                "'top_logprobs' must be 0: this endpoint gives the logprobs of sampled tokens alone"
+            )
         ids = tuple(prompt_ids(request.messages))
         room = self._context - len(ids)
         if room < 1:
@@ -133,7 +142,9 @@ def _answer(request: ChatRequest, prompt: Prompt, completions: list[Sampled]) ->
         "object": "chat.completion",
         "created": 0,
         "model": request.model,
-        "choices": [_choice(request, index, completion) for index, completion in enumerate(completions)],
+        "choices": [
+            _choice(request, index, completion) for index, completion in enumerate(completions)
+        ],
         "usage": {
             "prompt_tokens": len(prompt.ids),
             "completion_tokens": generated,
@@ -155,7 +166,10 @@ def _choice(request: ChatRequest, index: int, completion: Sampled) -> dict[str, 
     if request.logprobs:
         pairs = zip(completion.ids, completion.logprobs, strict=True)
         choice["logprobs"] = {
-            "content": [{"token": f"token_id:{token}", "logprob": value, "top_logprobs": []} for token, value in pairs]
+            "content": [
+                {"token": f"token_id:{token}", "logprob": value, "top_logprobs": []}
+                for token, value in pairs
+            ]
         }
     if request.return_token_ids:
         choice["token_ids"] = list(completion.ids)

@@ -1,12 +1,13 @@
 """A character-level transformer from scratch, small enough to train on a CPU in a minute.
 
-Its token ids are those of the bundled byte tokenizer (`judgegym/environments/rollouts/tokenizers`): a byte's value, and
-ChatML's three specials behind them. It reads every id, and writes an alphabet alone: the logits of all other ids are
-`NEVER`, so that a policy without any training writes letters and not broken UTF-8. Before its first step all of the
-alphabet are equally likely.
+Its token ids are those of the bundled byte tokenizer (`judgegym/environments/rollouts/tokenizers`):
+a byte's value, and ChatML's three specials behind them. It reads every id, and writes an alphabet
+alone: the logits of all other ids are `NEVER`, so that a policy without any training writes letters
+and not broken UTF-8. Before its first step all of the alphabet are equally likely.
 
-`forward` is what `example_trainer.training.compute_grpo_loss` calls; `step` is the same network with a cache of keys
-and values, for sampling. Both give the same logits up to rounding (`tests/examples/tiny_grpo/test_model.py`).
+`forward` is what `example_trainer.training.compute_grpo_loss` calls; `step` is the same network
+with a cache of keys and values, for sampling. Both give the same logits up to rounding
+(`tests/examples/tiny_grpo/test_model.py`).
 """
 
 from __future__ import annotations
@@ -75,14 +76,20 @@ class Block(nn.Module):
             nn.Linear(size.width, 4 * size.width), nn.GELU(), nn.Linear(4 * size.width, size.width)
         )
 
-    def forward(self, hidden: Tensor, past: tuple[Tensor, Tensor] | None, mask: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(
+        self, hidden: Tensor, past: tuple[Tensor, Tensor] | None, mask: Tensor | None
+    ) -> tuple[Tensor, ...]:
         """Return the new hidden states, and keys and values of all positions; without a mask, of earlier ones alone."""
         sequences, positions, width = hidden.shape
         split = self.attention(self.before_attention(hidden))
-        query, key, value = split.view(sequences, positions, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = split.view(sequences, positions, 3, self.heads, -1).permute(
+            2, 0, 3, 1, 4
+        )
         if past is not None:
             key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
-        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=mask is None)
+        seen = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None
+        )
         hidden = hidden + self.joined(seen.transpose(1, 2).reshape(sequences, positions, width))
         return hidden + self.network(self.before_network(hidden)), key, value
 
@@ -118,16 +125,21 @@ class TinyTransformer(nn.Module):
         """Return the logits after each prompt, and the cache for the tokens that follow."""
         longest = max(len(prompt) for prompt in prompts)
         tokens = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-        padding = torch.tensor([[place < longest - len(prompt) for place in range(longest)] for prompt in prompts])
+        padding = torch.tensor(
+            [[place < longest - len(prompt) for place in range(longest)] for prompt in prompts]
+        )
         earlier = torch.ones(longest, longest, dtype=torch.bool).tril()
-        # A position that is padding attends to itself, since a softmax over nothing is not a number.
+        # A position that is padding attends to itself, since a softmax over nothing is not a
+        # number.
         mask = (earlier & ~padding[:, None, :]) | torch.eye(longest, dtype=torch.bool)
         return self._continue(tokens, Cache([], [], padding), mask[:, None])
 
     def step(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return the logits after one more token of each sequence, and the cache with it."""
         padding = functional.pad(cache.padding, (0, 1), value=False)
-        return self._continue(tokens[:, None], Cache(cache.keys, cache.values, padding), ~padding[:, None, None, :])
+        return self._continue(
+            tokens[:, None], Cache(cache.keys, cache.values, padding), ~padding[:, None, None, :]
+        )
 
     def _continue(self, tokens: Tensor, cache: Cache, mask: Tensor) -> tuple[Tensor, Cache]:
         places = ((~cache.padding).cumsum(dim=1) - 1).clamp_min(0)[:, -tokens.shape[1] :]

@@ -1,7 +1,8 @@
 """Sample completions from a model, many prompts and completions as one batch, with the logprobs of their tokens.
 
-A logprob is that of the distribution that the token was drawn from: at the request's temperature, as vLLM gives it with
-`--logprobs-mode processed_logprobs`. At temperature 1 that is also vLLM's default (`raw_logprobs`).
+A logprob is that of the distribution that the token was drawn from: at the request's temperature,
+as vLLM gives it with `--logprobs-mode processed_logprobs`. At temperature 1 that is also vLLM's
+default (`raw_logprobs`).
 """
 
 from __future__ import annotations
@@ -74,7 +75,12 @@ def sample(
         if not open_.any():
             break
         logits, cache = model.step(chosen, cache)
-    rows = zip(torch.stack(drawn, dim=1).tolist(), torch.stack(logprobs, dim=1).tolist(), owners, strict=True)
+    rows = zip(
+        torch.stack(drawn, dim=1).tolist(),
+        torch.stack(logprobs, dim=1).tolist(),
+        owners,
+        strict=True,
+    )
     flat = iter([_cut(ids, values, prompt.max_tokens) for ids, values, prompt in rows])
     return [[next(flat) for _ in range(count)] for count in counts]
 

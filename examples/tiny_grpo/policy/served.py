@@ -1,7 +1,8 @@
 """The weights that are served: a copy of the trained model, swapped between batches and never in the middle of one.
 
-Trainer and endpoint are threads of one process. So weights are published by copying 0.6 MB of memory, no batch is
-sampled with half of them, and the trainer can ask which version of the weights a rollout was sampled with.
+Trainer and endpoint are threads of one process. So weights are published by copying 0.6 MB of
+memory, no batch is sampled with half of them, and the trainer can ask which version of the weights
+a rollout was sampled with.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class ServedPolicy:
         """Sample one batch, with one version of the weights."""
         with self._swapping:
             sampled: list[list[Sampled]] = sample(self._model, prompts, self._generator)
-            self._versions.update((each, self.version) for completions in sampled for each in completions)
+            self._versions.update(
+                (each, self.version) for completions in sampled for each in completions
+            )
             while len(self._versions) > _REMEMBERED:
                 self._versions.popitem(last=False)
         return sampled
@@ -59,4 +62,6 @@ class ServedPolicy:
         try:
             return self._versions[completion]
         except KeyError:
-            raise ValueError(f"the policy has not sampled {completion.text!r} with these ids and logprobs") from None
+            raise ValueError(
+                f"the policy has not sampled {completion.text!r} with these ids and logprobs"
+            ) from None

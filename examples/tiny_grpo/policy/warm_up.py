@@ -1,7 +1,8 @@
 """Supervised training before GRPO: the policy learns to think first, as an instruction-tuned model has learned before.
 
-It is shown random letters between the tags and behind them, so it knows the form of an answer and nothing of what a
-judge likes. Nearly all of its completions are well-formed at the end; those that are not are what GRPO then sees.
+It is shown random letters between the tags and behind them, so it knows the form of an answer and
+nothing of what a judge likes. Nearly all of its completions are well-formed at the end; those that
+are not are what GRPO then sees.
 """
 
 from __future__ import annotations
@@ -24,15 +25,21 @@ _THINKING, _ANSWER = (1, 4), (4, 12)  # from how many letters to how many
 _NO_LABEL = -100
 
 
-def warm_up(model: TinyTransformer, prompts: Sequence[Sequence[int]], *, steps: int, seed: int) -> float:
+def warm_up(
+    model: TinyTransformer, prompts: Sequence[Sequence[int]], *, steps: int, seed: int
+) -> float:
     """Train `model` to answer these prompts in the form; returns the last loss."""
     drawn = random.Random(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=_LEARNING_RATE)
     loss = torch.zeros(())
     for _ in range(steps):
-        tokens, labels = _batch([(drawn.choice(prompts), _completion(drawn)) for _ in range(_BATCH)])
+        tokens, labels = _batch(
+            [(drawn.choice(prompts), _completion(drawn)) for _ in range(_BATCH)]
+        )
         logits = model(tokens[:, :-1]).logits
-        loss = functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=_NO_LABEL)
+        loss = functional.cross_entropy(
+            logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=_NO_LABEL
+        )
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), _LARGEST_GRADIENT)
@@ -41,11 +48,15 @@ def warm_up(model: TinyTransformer, prompts: Sequence[Sequence[int]], *, steps: 
 
 
 def _completion(drawn: random.Random) -> list[int]:
-    thinking, answer = ("".join(drawn.choices(LETTERS, k=drawn.randint(*length))) for length in (_THINKING, _ANSWER))
+    thinking, answer = (
+        "".join(drawn.choices(LETTERS, k=drawn.randint(*length))) for length in (_THINKING, _ANSWER)
+    )
     return [*f"{OPEN}{thinking}{CLOSE}{answer}".encode(), IM_END]
 
 
-def _batch(rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[torch.Tensor, torch.Tensor]:
+def _batch(
+    rows: Sequence[tuple[Sequence[int], Sequence[int]]],
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids, and the same ids as labels where they are of a completion."""
     longest = max(len(prompt) + len(completion) for prompt, completion in rows)
     tokens = torch.zeros(len(rows), longest, dtype=torch.long)

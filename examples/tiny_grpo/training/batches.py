@@ -37,23 +37,32 @@ def completions_of(batch: Batch) -> Iterator[Sampled]:
     """Return what the policy has sampled, rollout by rollout and turn by turn."""
     for group in batch:
         for masks, logprobs in zip(group["masks"], group["inference_logprobs"], strict=True):
-            for is_prompt, places in groupby(zip(masks, logprobs, strict=True), lambda place: place[0] == _MASKED):
+            for is_prompt, places in groupby(
+                zip(masks, logprobs, strict=True), lambda place: place[0] == _MASKED
+            ):
                 if not is_prompt:
                     yield Sampled(*zip(*places, strict=True))
 
 
-def numbers_of(batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks: bool = False) -> BatchNumbers:
+def numbers_of(
+    batch: Batch, policy: ServedPolicy, letter: str | None, *, thinks: bool = False
+) -> BatchNumbers:
     """Return the numbers of a batch; of a policy that thinks, the letter's share is that in its answers.
 
     What has no answer, since it is empty or its thinking is malformed, has no share of the letter.
 
     Raises:
-        ValueError: a completion is none that the policy has sampled: its tokens or logprobs were changed on their way.
+        ValueError: a completion is none that the policy has sampled: its tokens or logprobs were
+            changed on their way.
     """
     completions = list(completions_of(batch))
     answers = [_answer(each.text, thinks=thinks) for each in completions]
     scores = [[float(score) for score in group["scores"]] for group in batch]
-    masked = [bool(override.get(_NO_ADVANTAGE)) for group in batch for override in group.get("overrides") or []]
+    masked = [
+        bool(override.get(_NO_ADVANTAGE))
+        for group in batch
+        for override in group.get("overrides") or []
+    ]
     return BatchNumbers(
         reward=fmean(score for group in scores for score in group),
         letter_share=fmean(letter_share(answer, letter) for answer in answers) if letter else 0.0,

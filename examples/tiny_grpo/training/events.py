@@ -26,7 +26,8 @@ class Trained:
     Attributes:
         step: the numbers of the step.
         groups: how many the batch had.
-        recomputed: share of the tokens whose logprob the trainer recomputes within 1e-3, before the step.
+        recomputed: share of the tokens whose logprob the trainer recomputes within 1e-3, before the
+            step.
     """
 
     step: Step

@@ -2,8 +2,9 @@
 
     python -m examples.tiny_grpo.training.seed SETTINGS
 
-SETTINGS is the JSON of `SeedSettings`; standard output has a line for each event (`events.py`), and nothing else: what
-libraries print goes to standard error. A parent that dies closes standard input, which ends this process.
+SETTINGS is the JSON of `SeedSettings`; standard output has a line for each event (`events.py`), and
+nothing else: what libraries print goes to standard error. A parent that dies closes standard input,
+which ends this process.
 """
 
 from __future__ import annotations
@@ -35,12 +36,17 @@ def main() -> int:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(settings.threads)
     size = ModelSize(alphabet=settings.alphabet)
-    model, policy = TinyTransformer(size, seed=settings.seed), ServedPolicy(size, seed=settings.seed)
+    model, policy = (
+        TinyTransformer(size, seed=settings.seed),
+        ServedPolicy(size, seed=settings.seed),
+    )
     api, training = RolloutApi(settings.api), settings.training
     if settings.warm_up is not None:
         warm_up(model, _prompts(settings.warm_up), steps=settings.warm_up.steps, seed=settings.seed)
         policy.publish(model)
-    trainer = Trainer(model, policy, training, letter=settings.letter, thinks=settings.warm_up is not None)
+    trainer = Trainer(
+        model, policy, training, letter=settings.letter, thinks=settings.warm_up is not None
+    )
     with serving(policy) as url:
         api.register(batch_size=training.batch_size, max_tokens=size.context, steps=training.steps)
         _say(Served(url))

@@ -1,7 +1,9 @@
 """GRPO on batches of the rollout API: the loss of Atropos' example trainer, Adam, and weights published at each step.
 
-Padding, advantages and loss are the example trainer's own (`example_trainer` of atroposlib 0.4.0, imported). What is
-ours is the loop: take a batch, make one step of the optimizer, serve the new weights, and record what happened.
+Padding, advantages and loss are the example trainer's own (`example_trainer` of atroposlib 0.4.0,
+imported). What is
+ours is the loop: take a batch, make one step of the optimizer, serve the new weights, and record
+    what happened.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Trainer:
 
     def step(self, number: int, batch: Batch) -> Trained:
         """Make one step, and serve its weights."""
-        numbers = numbers_of(batch, self._policy, self._letter, thinks=self._thinks)  # the update changes the batch
+        numbers = numbers_of(
+            batch, self._policy, self._letter, thinks=self._thinks
+        )  # the update changes the batch
         ratio, clipped, recomputed = self._update(batch)
         self._policy.publish(self._model)
         step = Step(
@@ -82,7 +86,9 @@ class Trainer:
             {"batch": batch}, settings.batch_size
         )
         if logprobs is None or len(tokens) != 1:
-            raise ValueError(f"expected {settings.batch_size} sequences with inference_logprobs in a batch")
+            raise ValueError(
+                f"expected {settings.batch_size} sequences with inference_logprobs in a batch"
+            )
         self._optimizer.zero_grad()
         loss, metrics = compute_grpo_loss(
             self._model,
@@ -98,4 +104,8 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), settings.largest_gradient)
         self._optimizer.step()
         gap = (metrics["training_logprobs"] - metrics["inference_logprobs"]).abs()
-        return metrics["mean_ratio"], metrics["clipped_fraction"], (gap < _SAME).float().mean().item()
+        return (
+            metrics["mean_ratio"],
+            metrics["clipped_fraction"],
+            (gap < _SAME).float().mean().item(),
+        )

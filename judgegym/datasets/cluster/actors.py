@@ -16,7 +16,13 @@ from typing import Any, TypeAlias
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.engine.runs.ledger import CallKeys, LedgerOfRow
 from judgegym.judges.config.batches import open_client
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    TaskJudge,
+    judge_responses,
+    results_of,
+)
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.ledger import (
@@ -39,8 +45,8 @@ class ActorRow:
     Attributes:
         held: what an earlier run has recorded of the row.
         calls: what was asked, by the keys of the calls, in their order.
-        events: the methods of `RowLedger` that were called, with their arguments; calls are named by their keys, and
-            requests have numbers of this task.
+        events: the methods of `RowLedger` that were called, with their arguments; calls are named
+            by their keys, and requests have numbers of this task.
     """
 
     held: Held
@@ -78,10 +84,21 @@ class ActorRow:
         self.events.append(("not_sent", {"number": number}))
 
     def answered(
-        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+        self,
+        call: CallInProgress,
+        part: int,
+        number: int | None,
+        answer: ChatResponse,
+        verdict: VerdictLocation,
     ) -> None:
         """See `RowLedger`."""
-        given = {"call": call.key, "part": part, "number": number, "answer": answer, "verdict": verdict}
+        given = {
+            "call": call.key,
+            "part": part,
+            "number": number,
+            "answer": answer,
+            "verdict": verdict,
+        }
         self.events.append(("answered", given))
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
@@ -95,10 +112,14 @@ class ActorRow:
             DiskFull: the disk refused for too long.
         """
         await row.ready()
-        calls = {key: CallInProgress(asked, row, *row.open(asked)) for key, asked in self.calls.items()}
+        calls = {
+            key: CallInProgress(asked, row, *row.open(asked)) for key, asked in self.calls.items()
+        }
         numbers = dict[int | None, int | None]()
         for method, given in self.events:
-            number = numbers.get(given["number"])  # `None` of a part that the cache or another call has answered
+            number = numbers.get(
+                given["number"]
+            )  # `None` of a part that the cache or another call has answered
             if method == "sent":
                 numbers[given["number"]] = row.sent(number)
             else:
@@ -146,7 +167,9 @@ class JudgeActor:
         """
         scorer, row = await self._opened(), ActorRow(held)
         with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
-            return await results_of(partial(judge_responses, scorer), task, "a task"), replace(row, held={})
+            return await results_of(partial(judge_responses, scorer), task, "a task"), replace(
+                row, held={}
+            )
 
     async def _opened(self) -> TaskJudge:
         async with self._opening:
@@ -155,7 +178,9 @@ class JudgeActor:
             return self._scorer
 
 
-async def open_scorer(stack: AsyncExitStack, settings: DatasetJudgeSettings, identity: str) -> TaskJudge:
+async def open_scorer(
+    stack: AsyncExitStack, settings: DatasetJudgeSettings, identity: str
+) -> TaskJudge:
     """Open a judge in this process, which may be one of several; the stack closes it.
 
     Args:

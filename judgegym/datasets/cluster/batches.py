@@ -1,13 +1,14 @@
 """Score batches of rows: a client for the process, opened by its first batch, and all rows of a batch judged at once.
 
-Guarantees: the added values are those that `judgegym score` writes for the same rows; rows of a batch that are equal
-for the judge are judged once; a failed judge is a null with its status; a row that cannot be judged is an error that
-names the row and the columns found. A copy in another process has the settings alone, in a form that is the same for
-equal settings.
+Guarantees: the added values are those that `judgegym score` writes for the same rows; rows of a
+batch that are equal for the judge are judged once; a failed judge is a null with its status; a row
+that cannot be judged is an error that names the row and the columns found. A copy in another
+process has the settings alone, in a form that is the same for equal settings.
 
-Kinds of batches: a dictionary of columns (lists; numpy arrays, Ray Data's default), a pyarrow Table, a pandas
-DataFrame, and the lazy batch of `datasets.map`. That is taken as the Arrow table that it holds: no column is decoded,
-and the added columns have their types where a batch has nothing but nulls in one of them.
+Kinds of batches: a dictionary of columns (lists; numpy arrays, Ray Data's default), a pyarrow
+Table, a pandas DataFrame, and the lazy batch of `datasets.map`. That is taken as the Arrow table
+that it holds: no column is decoded, and the added columns have their types where a batch has
+nothing but nulls in one of them.
 
 Sources: ray 2.60 (`data/block.py`), datasets 5.2 (`formatting/formatting.py`).
 """
@@ -39,7 +40,13 @@ from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
-from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, answered, judge_responses, results_of
+from judgegym.judges.core.tasks import (
+    ResponseJudgment,
+    TaskJudge,
+    answered,
+    judge_responses,
+    results_of,
+)
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 
@@ -53,16 +60,20 @@ _BATCH = "the batch"
 class BatchScorer:
     """Scores batches with a share of the endpoint's limits."""
 
-    def __init__(self, settings: Mapping[str, object], *, parts: int = 1, parts_setting: str = "parts") -> None:
+    def __init__(
+        self, settings: Mapping[str, object], *, parts: int = 1, parts_setting: str = "parts"
+    ) -> None:
         """Check the settings; nothing is opened before the first batch.
 
         Args:
             settings: by name, as `judgegym score` has them, and `ledger`.
-            parts: the processes that ask the endpoint at once, at most; each has an equal share of its limits.
+            parts: the processes that ask the endpoint at once, at most; each has an equal share of
+                its limits.
             parts_setting: what the caller calls that number.
 
         Raises:
-            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of parts.
+            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of
+                parts.
         """
         self.settings = BatchSettings.of(settings)
         self.parts, self._parts_setting = parts, parts_setting
@@ -78,7 +89,9 @@ class BatchScorer:
 
     def __repr__(self) -> str:
         """Which judge scores, without secrets."""
-        return f"<score: {self.settings.judge} judge {self.settings.judge_name()}, 1 of {self.parts}>"
+        return (
+            f"<score: {self.settings.judge} judge {self.settings.judge_name()}, 1 of {self.parts}>"
+        )
 
     def __call__(self, batch: Batch) -> Batch:
         """Score a batch.
@@ -90,14 +103,20 @@ class BatchScorer:
             The batch, of the same kind, with the columns of `files/columns.py`.
 
         Raises:
-            DataError: a row cannot be judged, or has a list of responses where earlier ones had one, or has scores.
+            DataError: a row cannot be judged, or has a list of responses where earlier ones had
+                one, or has scores.
             SettingsError: the judge cannot be opened.
         """
         rows = rows_of(batch)
         results = self._loop.run(self._scored(rows)) if rows else []
         columns = AddedColumns(self._several or False, verdicts=self._verdicts)
-        added = [columns.in_table(columns.of_row([_judged(each, columns) for each in of_row])) for of_row in results]
-        return with_columns(batch, {name: [each[name] for each in added] for name in columns.names}, columns)
+        added = [
+            columns.in_table(columns.of_row([_judged(each, columns) for each in of_row]))
+            for of_row in results
+        ]
+        return with_columns(
+            batch, {name: [each[name] for each in added] for name in columns.names}, columns
+        )
 
     async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
         """The results of the responses of each row, in their order."""
@@ -106,13 +125,17 @@ class BatchScorer:
         tasks.require_all()
         if self._several not in (None, tasks.several):
             raise DataError(
-                f"{_BATCH}: its rows have {RESPONSES_OF_ROW[tasks.several]}, and those of an earlier batch "
+                f"{_BATCH}: its rows have {RESPONSES_OF_ROW[tasks.several]}, and those of an "
+                "earlier batch "
                 f"{RESPONSES_OF_ROW[self._several or False]}; expected the same in all rows"
             )
         read_from = tasks.reader.first.columns
-        check_same_columns(tasks.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
+        check_same_columns(
+            tasks.reader.rows[0], read_from, self._columns or read_from, "an earlier batch"
+        )
         self._several, self._columns = tasks.several, read_from
-        # What a batch's rows share, the next one's may not; whether it has such a column is the same in all.
+        # What a batch's rows share, the next one's may not; whether it has such a column is the
+        # same in all.
         self._verdicts = tasks.questions.columns_beside(tasks.reader.columns)
         results: list[list[ResponseJudgment]] = [[] for _ in range(len(tasks))]
         todo = iter([number for number, first in enumerate(tasks.first_equal) if number == first])
@@ -140,13 +163,17 @@ class BatchScorer:
         if self._scorer is not None:
             return self._scorer
         settings, offline = self.share, self.share.offline
-        async with AsyncExitStack() as stack:  # closes what is open if something else cannot be opened
+        async with (
+            AsyncExitStack() as stack
+        ):  # closes what is open if something else cannot be opened
             if settings.ledger is not None:
                 self._ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
                 stack.callback(self._ledger.close)
             if offline:
                 settings = await stand_in_settings(stack, settings)
-                settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as in `judgegym score`
+                settings = settings.model_copy(
+                    update={"judge_model_name": STAND_IN_JUDGE}
+                )  # as in `judgegym score`
             self._scorer = await open_scorer(stack, settings, STAND_IN_IDENTITY if offline else "")
             self._digest, self._stack = judge_digest(settings, offline=offline), stack.pop_all()
         self._loop.at_exit(self._closed)
@@ -190,13 +217,20 @@ def rows_of(batch: Batch) -> list[dict[str, JSON]]:
         return [dict(row) for row in ArrowRows(table)]
     if _is_frame(batch):
         objects = batch.astype(object)
-        return _rows({name: objects[name].where(batch[name].notna(), None).tolist() for name in batch.columns})
+        return _rows(
+            {
+                name: objects[name].where(batch[name].notna(), None).tolist()
+                for name in batch.columns
+            }
+        )
     if isinstance(batch, Mapping):
         return _rows(batch)
     raise SettingsError(f"{_EXPECTED}; found {type(batch).__name__}")
 
 
-def with_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: AddedColumns) -> Batch:
+def with_columns(
+    batch: Batch, values: Mapping[str, Sequence[JSON]], columns: AddedColumns
+) -> Batch:
     """The batch, of the same kind, with the values of the added columns.
 
     Raises:
@@ -206,7 +240,10 @@ def with_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Ad
     present = table.column_names if table is not None else list(batch.keys())
     taken = [name for name in values if name in present]
     if taken:
-        raise DataError(f"the batch has a column {taken[0]} already; leave out the scored columns, or rename them")
+        raise DataError(
+            f"the batch has a column {taken[0]} already; leave out the scored columns, or rename "
+            "them"
+        )
     if table is not None:
         pyarrow = sys.modules["pyarrow"]
         for name, kind in columns.arrow_types().items():
@@ -214,9 +251,15 @@ def with_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Ad
         return table
     if _is_frame(batch):
         pandas = sys.modules["pandas"]
-        kinds = {name: "float64" if is_number(name) and not columns.several else "object" for name in values}
+        kinds = {
+            name: "float64" if is_number(name) and not columns.several else "object"
+            for name in values
+        }
         return batch.assign(
-            **{name: pandas.Series(list(found), index=batch.index, dtype=kinds[name]) for name, found in values.items()}
+            **{
+                name: pandas.Series(list(found), index=batch.index, dtype=kinds[name])
+                for name, found in values.items()
+            }
         )
     numpy = sys.modules.get("numpy")
     if numpy is not None and any(isinstance(column, numpy.ndarray) for column in batch.values()):

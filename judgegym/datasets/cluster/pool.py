@@ -1,14 +1,15 @@
 """`judgegym score --ray`: the cluster, its actors, and which task goes to which of them.
 
-The run stays in the process of the command: it hands out tasks one by one, and writes each result and its calls when
-they arrive, so that an actor that is killed, or the command itself, loses nothing but what was in flight. Ray Data
-judges a whole block of rows again; with blocks of one row it hands out 45 rows a second on two cores, and this pool
-1,400.
+The run stays in the process of the command: it hands out tasks one by one, and writes each result
+and its calls when they arrive, so that an actor that is killed, or the command itself, loses
+nothing but what was in flight. Ray Data judges a whole block of rows again; with blocks of one row
+it hands out 45 rows a second on two cores, and this pool 1,400.
 
-Guarantees: an actor has an equal share of the endpoint's limits for as long as the pool lasts, whether the others are
-there or not. Units of an actor that has died go to the others at once; it gets new ones when Ray has started it again,
-which Ray does when its process is dead, and with it its requests. A cluster of this machine ends with the run, however
-that ends, and with the process if that is killed; on a cluster at an address, the actors end. No API key leaves the
+Guarantees: an actor has an equal share of the endpoint's limits for as long as the pool lasts,
+whether the others are there or not. Units of an actor that has died go to the others at once; it
+gets new ones when Ray has started it again, which Ray does when its process is dead, and with it
+its requests. A cluster of this machine ends with the run, however that ends, and with the process
+if that is killed; on a cluster at an address, the actors end. No API key leaves the
 process: each actor reads its own environment.
 
 Source: ray 2.60 (`actor.py`, `exceptions.py`, `_private/worker.py`).
@@ -67,7 +68,9 @@ class ActorPool:
         self._share = share_of(settings, actors, "--ray_actors")
         self._identity, self._count, self._present = identity, actors, 0
         requests = self._share.judge_max_concurrency
-        self._tasks = requests + max(2, requests // 4)  # few wait in an actor, because they are lost with it
+        self._tasks = requests + max(
+            2, requests // 4
+        )  # few wait in an actor, because they are lost with it
         self._places: asyncio.Queue[_Life | UserError] = asyncio.Queue()
         """Places of actors; or an error, which is for all who wait."""
         self._actors: list[Any] = []
@@ -84,7 +87,9 @@ class ActorPool:
             scheduling_strategy="SPREAD",
         )
         self._actors = [make.remote(self._share, self._identity) for _ in range(self._count)]
-        self._keepers = [asyncio.ensure_future(self._keep(*each)) for each in enumerate(self._actors, start=1)]
+        self._keepers = [
+            asyncio.ensure_future(self._keep(*each)) for each in enumerate(self._actors, start=1)
+        ]
 
     async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of a task's responses; the calls are recorded in the ledger of the row, if there is one.
@@ -117,7 +122,11 @@ class ActorPool:
     def waiting(self) -> str | None:
         """How many actors are not there, in one sentence; `None` if all are."""
         away = self._count - self._present
-        return f"{away} of {self._count} Ray actors are not there yet, or not any more" if away else None
+        return (
+            f"{away} of {self._count} Ray actors are not there yet, or not any more"
+            if away
+            else None
+        )
 
     async def close(self) -> None:
         """End the actors."""
@@ -151,17 +160,25 @@ class ActorPool:
                     self._places.put_nowait(life)
                 await life.over.wait()
                 self._present -= 1
-                logger.warning("Ray actor %d of %d is lost; its rows go to the others", number, self._count)
+                logger.warning(
+                    "Ray actor %d of %d is lost; its rows go to the others", number, self._count
+                )
         except RayTaskError as error:
             self._places.put_nowait(_cause(error))
         except RayActorError as error:
-            self._places.put_nowait(SettingsError(f"--ray: an actor cannot be started: {_last_line(error)}"))
+            self._places.put_nowait(
+                SettingsError(f"--ray: an actor cannot be started: {_last_line(error)}")
+            )
 
 
 def _cause(error: Any) -> UserError:
     """What an actor has raised, as an error for the user."""
     cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, UserError) else SettingsError(f"--ray: an actor failed: {_last_line(error)}")
+    return (
+        cause
+        if isinstance(cause, UserError)
+        else SettingsError(f"--ray: an actor failed: {_last_line(error)}")
+    )
 
 
 def _last_line(error: object) -> str:
@@ -189,7 +206,8 @@ def check_on_ray(
     share_of(settings, actors, "--ray_actors")
     if has_budget:
         raise SettingsError(
-            "--budget_calls, --budget_usd: a budget is kept by the one process that asks the judge; leave out --ray"
+            "--budget_calls, --budget_usd: a budget is kept by the one process that asks the "
+            "judge; leave out --ray"
         )
     if is_offline and address != LOCAL:
         raise SettingsError("--offline: its stand-in is on this machine; expected --ray local")
@@ -208,7 +226,8 @@ async def open_pool(
         asked: the judge's endpoint, which may be a stand-in.
 
     Raises:
-        SettingsError: there is no cluster at the address, or a limit is lower than the number of actors.
+        SettingsError: there is no cluster at the address, or a limit is lower than the number of
+            actors.
     """
     pool = ActorPool(judge_alone(settings, asked), actors, asked.identity)
     await _check_listens(address)
@@ -255,9 +274,13 @@ async def _check_listens(address: str) -> None:
     if parts.hostname is None or port is None:
         return
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _LISTENS_S)
+        _, writer = await asyncio.wait_for(
+            asyncio.open_connection(parts.hostname, port), _LISTENS_S
+        )
     except (OSError, asyncio.TimeoutError) as error:
-        raise SettingsError(f"--ray {address}: no cluster of Ray is there ({error or 'no answer'})") from error
+        raise SettingsError(
+            f"--ray {address}: no cluster of Ray is there ({error or 'no answer'})"
+        ) from error
     writer.close()
 
 
@@ -271,7 +294,9 @@ def _connect(address: str, actors: int) -> None:
 
     more: Mapping[str, Any] = {}
     if address == LOCAL:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of a run reports to nobody
+        os.environ.setdefault(
+            "RAY_USAGE_STATS_ENABLED", "0"
+        )  # a cluster of a run reports to nobody
         more = {"num_cpus": max(actors, os.cpu_count() or 1), "include_dashboard": False}
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)

@@ -1,8 +1,9 @@
 """Results of tasks in a directory that several processes share: each appends to a file of its own.
 
-Guarantees: a result is in the file before its batch is returned, as soon as its task has ended; a process reads, when
-it begins, what all files have; a line that was cut off by the end of a process is left out. Only results without a
-failure are kept, so that what failed is judged again. Memory holds the place of each result.
+Guarantees: a result is in the file before its batch is returned, as soon as its task has ended; a
+process reads, when it begins, what all files have; a line that was cut off by the end of a process
+is left out. Only results without a failure are kept, so that what failed is judged again. Memory
+holds the place of each result.
 """
 
 from __future__ import annotations

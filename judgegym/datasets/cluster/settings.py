@@ -1,7 +1,7 @@
 """The settings of a judge that scores batches, and the share of its endpoint's limits that each process has.
 
-Guarantee: an API key is not among what is copied to another process: each reads it from the environment variable that
-`judge_api_key_env` names.
+Guarantee: an API key is not among what is copied to another process: each reads it from the
+environment variable that `judge_api_key_env` names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
         check_no_key(settings, "judge_api_key")
         if settings.group_by is not None:
             raise SettingsError(
-                "group_by: the rows of a group may be in different batches; give a row a list of responses instead, "
+                "group_by: the rows of a group may be in different batches; give a row a list of "
+                "responses instead, "
                 "or use judgegym score --group_by"
             )
         if settings.ledger is not None:
@@ -66,9 +67,12 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
     def given(self) -> dict[str, JSON]:
         """The settings that were given, in the form that `of` reads, sorted by name: equal settings give equal JSON.
 
-        Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs it.
+        Files of texts are read; what a URL holds of credentials is kept, since the endpoint needs
+        it.
         """
-        dumped: dict[str, JSON] = self.model_dump(mode="json", exclude={"judge_api_key"}, exclude_unset=True)
+        dumped: dict[str, JSON] = self.model_dump(
+            mode="json", exclude={"judge_api_key"}, exclude_unset=True
+        )
         if self.judge_api_key is not None:
             dumped["judge_api_key"] = NO_KEY
         return dict(sorted(dumped.items()))
@@ -83,7 +87,8 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
     key = settings.judge_api_key
     if key is not None and key.get_secret_value() not in ("", NO_KEY):
         raise SettingsError(
-            f"{name}: a key would be copied to all processes with the settings; name the environment variable that "
+            f"{name}: a key would be copied to all processes with the settings; name the "
+            "environment variable that "
             "holds it there: judge_api_key_env"
         )
 
@@ -108,7 +113,8 @@ def share_of(settings: SettingsT, parts: int, what: str) -> SettingsT:
             continue
         if limit < parts:
             raise SettingsError(
-                f"{what}: {name} is {limit} for all of them together, and {parts} need a share of at least 1 each; "
+                f"{what}: {name} is {limit} for all of them together, and {parts} need a share of "
+                "at least 1 each; "
                 f"expected at most {limit}"
             )
         shares[name] = limit // parts
@@ -124,7 +130,13 @@ def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:
     every = with_all_choices(AnyJudgeSettings)
     shaping = [each for each in declared_settings(every) if not each.is_operational]
     public = {**json_defaults(every, [each.name for each in shaping]), **without_secrets(settings)}
-    usual = {each.name for each in shaping if each.name in _LATER and public.get(each.name) == each.default}
+    usual = {
+        each.name
+        for each in shaping
+        if each.name in _LATER and public.get(each.name) == each.default
+    }
     names = sorted(each.name for each in shaping if each.name not in usual)
     matters: JSON = [offline, {name: public[name] for name in names if name in public}]
-    return hashlib.blake2b(orjson.dumps(matters, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        orjson.dumps(matters, option=orjson.OPT_SORT_KEYS), digest_size=16
+    ).hexdigest()

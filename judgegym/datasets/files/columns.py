@@ -1,11 +1,14 @@
 """The columns that scoring adds to a data set: their names, their order, their types.
 
-Guarantee: whoever writes or reads a scored file takes names and types from here. A row with one response has single
-values; a row with several has a list in each column, in the order of the row's responses.
+Guarantee: whoever writes or reads a scored file takes names and types from here. A row with one
+response has single values; a row with several has a list in each column, in the order of the row's
+responses.
 
-What is found out about the output before the first call of a judge, since it could not be written after the last.
+What is found out about the output before the first call of a judge, since it could not be written
+after the last.
 
-Guarantee: an output that passes can be written, unless the disk refuses or the data set changes meanwhile.
+Guarantee: an output that passes can be written, unless the disk refuses or the data set changes
+    meanwhile.
 """
 
 from __future__ import annotations
@@ -65,7 +68,8 @@ class AddedColumns:
 
     Attributes:
         several: a row has a list of responses, so that each column holds lists.
-        sampled: the policy's responses are added, too, before the judge's columns; they are always lists.
+        sampled: the policy's responses are added, too, before the judge's columns; they are always
+            lists.
         verdicts: the columns by aspect or criterion, after the judge's others.
     """
 
@@ -74,7 +78,9 @@ class AddedColumns:
     verdicts: tuple[str, ...] = ()
 
     @classmethod
-    def of_names(cls, names: Sequence[str], own: Collection[str], *, several: bool) -> AddedColumns | None:
+    def of_names(
+        cls, names: Sequence[str], own: Collection[str], *, several: bool
+    ) -> AddedColumns | None:
         """The added columns of a scored file.
 
         Args:
@@ -91,7 +97,11 @@ class AddedColumns:
         if tuple(names[max(0, end - len(JUDGED)) : end]) != JUDGED:
             return None
         before = tuple(names[max(0, end - len(JUDGED) - len(SAMPLED)) : end - len(JUDGED)])
-        return cls(several, sampled=before == SAMPLED and not {*before} & {*own}, verdicts=tuple(names[end:]))
+        return cls(
+            several,
+            sampled=before == SAMPLED and not {*before} & {*own},
+            verdicts=tuple(names[end:]),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,7 +111,8 @@ class AddedColumns:
     def arrow_types(self) -> Mapping[str, Any]:
         """The Arrow type of each column, in their order; or lists of it.
 
-        The score and the verdict on an aspect or criterion are float64, lists of those are objects, all others text.
+        The score and the verdict on an aspect or criterion are float64, lists of those are objects,
+        all others text.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -112,8 +123,13 @@ class AddedColumns:
         number, text = pyarrow.float64(), pyarrow.string()
         plain = {name: number if is_number(name) else text for name in self.names}
         of_verdict = pyarrow.struct([("name", text), ("points", number), ("value", number)])
-        plain |= {name: pyarrow.list_(of_verdict) for name in self.verdicts if not has_one_value(name)}
-        return {name: pyarrow.list_(kind) if self.several or name in SAMPLED else kind for name, kind in plain.items()}
+        plain |= {
+            name: pyarrow.list_(of_verdict) for name in self.verdicts if not has_one_value(name)
+        }
+        return {
+            name: pyarrow.list_(kind) if self.several or name in SAMPLED else kind
+            for name, kind in plain.items()
+        }
 
     def of_row(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
         """The values of a row's added columns, of those of each of its responses, which may have others beside.
@@ -139,14 +155,21 @@ class AddedColumns:
             ValueError: they are not exactly the columns of `names`.
         """
         if len(added) != len(self.names) or not all(name in added for name in self.names):
-            raise ValueError(f"expected the columns {', '.join(self.names)}; found {', '.join(added)}")
+            raise ValueError(
+                f"expected the columns {', '.join(self.names)}; found {', '.join(added)}"
+            )
         return {name: wire.scrub_all(added[name]) for name in self.names}
 
     def in_table(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
         """The same for a table, whose columns have one type: `judge/detail` is JSON text."""
         found = self.in_order(added)
         detail = found[DETAIL]
-        return {**found, DETAIL: [_as_text(each) for each in detail] if isinstance(detail, list) else _as_text(detail)}
+        return {
+            **found,
+            DETAIL: [_as_text(each) for each in detail]
+            if isinstance(detail, list)
+            else _as_text(detail),
+        }
 
 
 def is_number(name: str) -> bool:
@@ -179,8 +202,16 @@ def judged_values(
         verdicts: on aspects or criteria.
         columns: those for verdicts.
     """
-    detail: JSON = None if score is None else {name: components[name] for name in sorted(components)}
-    judged: dict[str, JSON] = {SCORE: score, STATUS: status, LABEL: label, EXPLANATION: explanation, DETAIL: detail}
+    detail: JSON = (
+        None if score is None else {name: components[name] for name in sorted(components)}
+    )
+    judged: dict[str, JSON] = {
+        SCORE: score,
+        STATUS: status,
+        LABEL: label,
+        EXPLANATION: explanation,
+        DETAIL: detail,
+    }
     return {**judged, **verdict_values(columns, verdicts, components)}
 
 
@@ -192,12 +223,14 @@ def check_out(out: Path, *, data: str | None = None) -> None:
         data: the data set that is read, a file or a name on the hub.
 
     Raises:
-        SettingsError: the file has another ending, is a folder or is the data set itself; its folder cannot be created
-            or written to.
+        SettingsError: the file has another ending, is a folder or is the data set itself; its
+            folder cannot be created or written to.
         MissingExtraError: it is to be Parquet, which needs the extra `data`.
     """
     if not has_known_ending(out):
-        raise SettingsError(f"--out: expected a file with the ending .parquet or .jsonl; found {out}")
+        raise SettingsError(
+            f"--out: expected a file with the ending .parquet or .jsonl; found {out}"
+        )
     if is_parquet(out):
         require("data")
     _check_length(out)
@@ -206,14 +239,25 @@ def check_out(out: Path, *, data: str | None = None) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SettingsError(f"--out: the folder {out.parent} cannot be created: {error.strerror}") from error
+        raise SettingsError(
+            f"--out: the folder {out.parent} cannot be created: {error.strerror}"
+        ) from error
     if not os.access(out.parent, os.W_OK | os.X_OK):
         raise SettingsError(f"--out: the folder {out.parent} cannot be written to")
     read = Path(data).expanduser() if data is not None else None
-    if data is not None and is_pattern(data) and out.absolute().match(str(Path(data).expanduser().absolute())):
-        raise SettingsError(f"--out: {out} would be one of the files of {data}; name one that the pattern leaves out")
+    if (
+        data is not None
+        and is_pattern(data)
+        and out.absolute().match(str(Path(data).expanduser().absolute()))
+    ):
+        raise SettingsError(
+            f"--out: {out} would be one of the files of {data}; name one that the pattern leaves "
+            "out"
+        )
     if read is not None and out.exists() and read.exists() and out.samefile(read):
-        raise SettingsError(f"--out: {out} is the data set itself, which is not overwritten; name another file")
+        raise SettingsError(
+            f"--out: {out} is the data set itself, which is not overwritten; name another file"
+        )
 
 
 def _check_length(out: Path) -> None:
@@ -221,7 +265,8 @@ def _check_length(out: Path) -> None:
     size, most = len(os.fsencode(out.stem)), _LONGEST_NAME - len(_LONGEST_ENDING)
     if size > most:
         raise SettingsError(
-            f"--out: the name {out.stem[:20]}… has {size} bytes without its ending; expected at most {most}, since "
+            f"--out: the name {out.stem[:20]}… has {size} bytes without its ending; expected at "
+            f"most {most}, since "
             f"files beside it have its name with endings such as {_LONGEST_ENDING}"
         )
 
@@ -230,8 +275,8 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
     """Check that the rows leave room for the added columns.
 
     Raises:
-        DataError: a row has a column of one of the added names; or rows of JSON have more different keys than a
-            Parquet file can have columns.
+        DataError: a row has a column of one of the added names; or rows of JSON have more different
+            keys than a Parquet file can have columns.
     """
     values = rows.values if isinstance(rows, DataSet) else None
     if isinstance(values, ArrowRows):
@@ -251,7 +296,8 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
 def too_many_columns(source: str) -> DataError:
     """The error for rows whose keys are no columns."""
     return DataError(
-        f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be columns of Parquet; "
+        f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be "
+        "columns of Parquet; "
         "give --out the ending .jsonl"
     )
 
@@ -261,8 +307,10 @@ def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:
     taken += filter(is_verdict_column, names)
     if taken and not columns.sampled and all(name in names for name in JUDGED):
         raise DataError(
-            f"{row.place}: there is a column {taken[0]} already, as in a file that judgegym score has written; to "
-            "replace what its judge said by what another one says, use --rescore; or score the file from which it was "
+            f"{row.place}: there is a column {taken[0]} already, as in a file that judgegym score "
+            "has written; to "
+            "replace what its judge said by what another one says, use --rescore; or score the "
+            "file from which it was "
             "made"
         )
     if taken:

@@ -1,10 +1,12 @@
 """Rows as JSON lines: the own text of JSON rows, which their values would not give back, and the rows of tables.
 
-Guarantees: what is taken from a text is there byte for byte: numbers keep their digits, texts their escapes, objects
-their order and their spaces. Only line breaks between tokens become a space, since a row has one line. Every Arrow
-value has one text: timestamps, dates and times in ISO 8601 with all their digits, durations in ISO 8601, decimals as
-text with their own digits, binary data in base64, dictionaries by their values, maps as lists of pairs, columns of JSON
-text as their values. NaN and infinite numbers, which JSON has not, are null.
+Guarantees: what is taken from a text is there byte for byte: numbers keep their digits, texts their
+escapes, objects their order and their spaces. Only line breaks between tokens become a space, since
+a row has one line. Every Arrow
+value has one text: timestamps, dates and times in ISO 8601 with all their digits, durations in ISO
+8601, decimals as text with their own digits, binary data in base64, dictionaries by their values,
+maps as lists of pairs, columns of JSON text as their values. NaN and infinite numbers, which JSON
+has not, are null.
 """
 
 from __future__ import annotations
@@ -36,11 +38,13 @@ _LOOSE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:Infinity|NaN|\d[\d.eE+-]*)'
 def one_line(text: bytes) -> bytes:
     """The object of a text, without byte order mark and white space around it, on one line.
 
-    A line break can only stand between two tokens: JSON allows none within a string. Nor does it allow a zero byte,
-    so that a text with one is in UTF-16 or UTF-32.
+    A line break can only stand between two tokens: JSON allows none within a string. Nor does it
+    allow a zero byte, so that a text with one is in UTF-16 or UTF-32.
     """
     if b"\0" in text:
-        text = text.decode(json.detect_encoding(text), "surrogatepass").encode("utf-8", "surrogatepass")
+        text = text.decode(json.detect_encoding(text), "surrogatepass").encode(
+            "utf-8", "surrogatepass"
+        )
     return _BREAKS.sub(b" ", text.removeprefix(codecs.BOM_UTF8).strip())
 
 
@@ -60,7 +64,9 @@ def read_exactly(text: bytes) -> Mapping[str, JSON]:
     """The object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
     try:
         return cast("Mapping[str, JSON]", _scrubbed(json.loads(text)))
-    except RecursionError:  # its column is nested too deeply for a type; values are taken from the text
+    except (
+        RecursionError
+    ):  # its column is nested too deeply for a type; values are taken from the text
         return cast("Mapping[str, JSON]", wire.loads(text))
 
 

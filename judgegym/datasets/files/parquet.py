@@ -1,13 +1,15 @@
 """Parquet, written a group of rows at a time: the columns of the input, and those that are added.
 
-Guarantees: the bytes are a function of the rows alone: the groups have a fixed number of rows, which follows from the
-size of the whole data set, and nothing is written that tells one run from another. Memory holds one group. Of a table
-every column keeps its type. Of JSON rows a column has one type, found over all rows, and no value is lost or changed: a
-column of which no Arrow type says everything (texts beside numbers, objects with different keys, integers of more than
-64 bits, integers that a float64 would round) keeps each value as JSON text, and the file says so
-(`judgegym/data/arrow.py`), so that `load_rows` makes the same values again. (The readers of `datasets` and pyarrow
-refuse such a column, or give all objects the same keys.) What Parquet cannot say: that a row lacks a key (null), and a
-lone surrogate (U+FFFD, as in everything that this project reads).
+Guarantees: the bytes are a function of the rows alone: the groups have a fixed number of rows,
+which follows from the size of the whole data set, and nothing is written that tells one run from
+another. Memory holds one group. Of a table
+every column keeps its type. Of JSON rows a column has one type, found over all rows, and no value
+is lost or changed: a column of which no Arrow type says everything (texts beside numbers, objects
+with different keys, integers of more than 64 bits, integers that a float64 would round) keeps each
+value as JSON text, and the file says so (`judgegym/data/arrow.py`), so that `load_rows` makes the
+same values again. (The readers of `datasets` and pyarrow refuse such a column, or give all objects
+the same keys.) What Parquet cannot say: that a row lacks a key (null), and a lone surrogate
+(U+FFFD, as in everything that this project reads).
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ class Shape:
             return False
         if isinstance(value, dict):
             fields = self.fields = self.fields or {key: Shape() for key in value}
-            is_alike = bool(value) and fields.keys() == value.keys()  # Parquet has no struct without fields
+            is_alike = (
+                bool(value) and fields.keys() == value.keys()
+            )  # Parquet has no struct without fields
             return is_alike and all(fields[key].see(item, depth + 1) for key, item in value.items())
         if isinstance(value, list):
             items = self.items = self.items or Shape()
@@ -92,7 +96,9 @@ class Shape:
             self.least, self.most = min(self.least, value), max(self.most, value)
         if float in self.kinds:
             return self.least >= -_EXACT_IN_FLOAT and self.most <= _EXACT_IN_FLOAT
-        return self.least in _INT64 and (self.most in _INT64 or (self.least == 0 and self.most in _UINT64))
+        return self.least in _INT64 and (
+            self.most in _INT64 or (self.least == 0 and self.most in _UINT64)
+        )
 
     def arrow_type(self) -> pyarrow.DataType:
         """The type of a column; of one without any value, the type null."""
@@ -101,14 +107,22 @@ class Shape:
         if self.is_mixed:
             return pyarrow.string()
         if self.fields is not None:
-            return pyarrow.struct([(name, shape.arrow_type()) for name, shape in self.fields.items()])
+            return pyarrow.struct(
+                [(name, shape.arrow_type()) for name, shape in self.fields.items()]
+            )
         if self.items is not None:
             return pyarrow.list_(self.items.arrow_type())
         if float in self.kinds:
             return pyarrow.float64()
         if int in self.kinds:
             return pyarrow.int64() if self.most in _INT64 else pyarrow.uint64()
-        return pyarrow.string() if str in self.kinds else pyarrow.bool_() if bool in self.kinds else pyarrow.null()
+        return (
+            pyarrow.string()
+            if str in self.kinds
+            else pyarrow.bool_()
+            if bool in self.kinds
+            else pyarrow.null()
+        )
 
 
 def _shapes_of(rows: JsonFile, source: str) -> Mapping[str, Shape]:
@@ -120,7 +134,9 @@ def _shapes_of(rows: JsonFile, source: str) -> Mapping[str, Shape]:
     shapes: dict[str, Shape] = {}
     for text in map(rows.text, range(len(rows))):
         digits = text.translate(_DIGITS_AS_ZEROS)
-        is_long = digits.count(_LONG_NUMBER) > digits.count(b"." + _LONG_NUMBER)  # those are fractions
+        is_long = digits.count(_LONG_NUMBER) > digits.count(
+            b"." + _LONG_NUMBER
+        )  # those are fractions
         row = read_exactly(text) if is_long else cast("Mapping[str, JSON]", wire.loads(text))
         for name, value in row.items():
             shapes.setdefault(name, Shape()).see(value)
@@ -150,7 +166,9 @@ class StoredColumns:
         return row_groups(self._rows.table.schema, self._rows.batches(places), rows)
 
 
-def row_groups(schema: pyarrow.Schema, batches: Iterable[pyarrow.RecordBatch], rows: int) -> Iterator[RowGroup]:
+def row_groups(
+    schema: pyarrow.Schema, batches: Iterable[pyarrow.RecordBatch], rows: int
+) -> Iterator[RowGroup]:
     """The rows of batches of any length, in groups of so many rows."""
     import pyarrow  # late: an extra
 
@@ -192,8 +210,17 @@ class JsonColumns:
         import pyarrow  # late: an extra
 
         for first in range(places.start, places.stop, rows):
-            read = [self._row(self._rows.text(place)) for place in range(first, min(first + rows, places.stop))]
-            yield len(read), [pyarrow.array([row.get(each.name) for row in read], each.type) for each in self.schema]
+            read = [
+                self._row(self._rows.text(place))
+                for place in range(first, min(first + rows, places.stop))
+            ]
+            yield (
+                len(read),
+                [
+                    pyarrow.array([row.get(each.name) for row in read], each.type)
+                    for each in self.schema
+                ],
+            )
 
     def _row(self, text: bytes) -> Mapping[str, JSON]:
         """A row's values; integers that `loads` would change are in columns of JSON text."""
@@ -227,7 +254,9 @@ def parquet_parts(
     import pyarrow  # late: an extra
 
     types = columns.arrow_types()
-    schema = pyarrow.schema([*own.schema, *map(pyarrow.field, types, types.values())], own.schema.metadata)
+    schema = pyarrow.schema(
+        [*own.schema, *map(pyarrow.field, types, types.values())], own.schema.metadata
+    )
 
     def tables() -> Iterator[pyarrow.Table]:
         waiting = iter(added)
@@ -235,7 +264,9 @@ def parquet_parts(
             values = [columns.in_table(each) for each in islice(waiting, rows)]
             if len(values) < rows:
                 raise ValueError(f"rows without added columns: {rows - len(values)}")
-            arrays = [pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()]
+            arrays = [
+                pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()
+            ]
             yield pyarrow.Table.from_arrays([*own_arrays, *arrays], schema=schema).combine_chunks()
         if next(waiting, None) is not None:
             raise ValueError("added columns without a row")
@@ -251,7 +282,8 @@ def parts_of_tables(
     Args:
         schema: of all tables.
         tables: at least one row each.
-        entries_keep_names: the entries of lists are called as in the schema; else they are `element`.
+        entries_keep_names: the entries of lists are called as in the schema; else they are
+            `element`.
     """
     import pyarrow.parquet  # late: an extra
 
@@ -270,5 +302,7 @@ def _without_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
     metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:
         noted = json.loads(metadata[b"huggingface"])
-        metadata[b"huggingface"] = json.dumps({"info": {"features": noted["info"]["features"]}}).encode()
+        metadata[b"huggingface"] = json.dumps(
+            {"info": {"features": noted["info"]["features"]}}
+        ).encode()
     return schema.with_metadata(metadata or None)

@@ -1,11 +1,13 @@
 """Shards: a data set in parts that follow each other, each scored by a run of its own and merged afterwards.
 
-Guarantees: every row is in exactly one shard; which one depends on the number of rows and of shards alone (and on where
-groups begin, since a group is never divided); without groups, sizes differ by at most one. The merged file has the same
-bytes as that of one run over the whole data set with the same verdicts: it is written in the same way, of the data
-set's own rows, and takes nothing but the added columns from the shards. Before that, every shard is compared with the
-rows that it should have: a file that scoring has not written, or that was made of other rows, is an error that names
-it. Memory holds some rows.
+Guarantees: every row is in exactly one shard; which one depends on the number of rows and of shards
+alone (and on where groups begin, since a group is never divided); without groups, sizes differ by
+at most one. The merged file has the same
+bytes as that of one run over the whole data set with the same verdicts: it is written in the same
+way, of the data set's own rows, and takes nothing but the added columns from the shards. Before
+that, every shard is compared with the
+rows that it should have: a file that scoring has not written, or that was made of other rows, is an
+error that names it. Memory holds some rows.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ class Shard:
 
         Args:
             total: how many rows the data set has.
-            starts: the first row of each group, in order; a shard begins and ends where a group does.
+            starts: the first row of each group, in order; a shard begins and ends where a group
+                does.
         """
         first, end = (before * total // self.count for before in (self.number - 1, self.number))
         return range(_border(first, total, starts), _border(end, total, starts))
@@ -120,21 +123,28 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
         column: rows with the same value in it are a group.
 
     Raises:
-        DataError: the rows of a group do not follow each other, so that shards would divide it; or one has no value.
+        DataError: the rows of a group do not follow each other, so that shards would divide it; or
+            one has no value.
     """
     groups = groups_of(rows, column, range(len(rows)))
     for group in groups:
         if group[-1] - group[0] + 1 != len(group):
-            gap = next(number for number, each in enumerate(group, start=group[0]) if number != each)
+            gap = next(
+                number for number, each in enumerate(group, start=group[0]) if number != each
+            )
             raise DataError(
-                f"{rows[gap].place}: has another {column} (--group_by) than row {group[0] + 1}, and row "
-                f"{group[-1] + 1} the same as that; with --shard or --limit, expected the rows of a group next to each "
+                f"{rows[gap].place}: has another {column} (--group_by) than row {group[0] + 1}, "
+                "and row "
+                f"{group[-1] + 1} the same as that; with --shard or --limit, expected the rows of "
+                "a group next to each "
                 f"other, as sorting the data set by {column} puts them"
             )
     return [group[0] for group in groups]
 
 
-def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[int] | None = None) -> AddedColumns:
+def merge_shards(
+    rows: Sequence[Row], out: Path, count: int, starts: Sequence[int] | None = None
+) -> AddedColumns:
     """Write a scored file from those of its shards, which are beside it.
 
     Args:
@@ -147,7 +157,8 @@ def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[in
         The columns that scoring has added.
 
     Raises:
-        DataError: shards are missing, were not written by scoring, or have other rows than the data set.
+        DataError: shards are missing, were not written by scoring, or have other rows than the data
+            set.
         UserError: the file cannot be written.
     """
     shards = {shard.path(out): shard.rows(len(rows), starts) for shard in shards_of(count)}
@@ -155,23 +166,32 @@ def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[in
     if missing:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         raise DataError(
-            f"{out}: {len(missing)} of {count} shards are not in {out.parent}: {', '.join(missing[:_NAMED])}{more}"
+            f"{out}: {len(missing)} of {count} shards are not in {out.parent}: "
+            f"{', '.join(missing[:_NAMED])}{more}"
         )
     own, columns = StoredRows(rows), _common_columns([*shards], list(rows[0].values))
     for path, numbers in shards.items():
         found = _count(path)
         if found != len(numbers):
             raise DataError(
-                f"{path}: has {found} rows; expected {len(numbers)}, those from {numbers.start + 1} to "
+                f"{path}: has {found} rows; expected {len(numbers)}, those from "
+                f"{numbers.start + 1} to "
                 f"{numbers.stop} of {own.source} ({len(rows)} rows)"
             )
         other = (_other_columns if is_parquet(path) else _other_line)(path, own, numbers, columns)
         if other is not None:
             raise DataError(
-                f"{path}, row {other + 1} or later: its columns are not those of row {numbers.start + other + 1} "
+                f"{path}, row {other + 1} or later: its columns are not those of row "
+                f"{numbers.start + other + 1} "
                 f"of {own.source}; expected a shard of this data set, as it is now"
             )
-    write_scored(own, range(len(rows)), out, lambda: chain(*(_added(path, columns) for path in shards)), columns)
+    write_scored(
+        own,
+        range(len(rows)),
+        out,
+        lambda: chain(*(_added(path, columns) for path in shards)),
+        columns,
+    )
     return columns
 
 
@@ -187,7 +207,9 @@ def _common_columns(paths: Sequence[Path], own: Collection[str]) -> AddedColumns
     first, expected = found[0]
     for path, columns in found:
         if columns != expected:
-            raise DataError(f"{path}: has other columns than {first}, or other kinds of values in them")
+            raise DataError(
+                f"{path}: has other columns than {first}, or other kinds of values in them"
+            )
     return expected
 
 
@@ -221,7 +243,9 @@ def _count(path: Path) -> int:
 def _added(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
     """The added columns of each row of a shard, whose first row has them."""
     if is_parquet(path):
-        for batch in _parquet(path).iter_batches(_AT_ONCE, columns=list(columns.names), use_threads=False):
+        for batch in _parquet(path).iter_batches(
+            _AT_ONCE, columns=list(columns.names), use_threads=False
+        ):
             yield from batch.to_pylist()
         return
     for _, fields in _lines(path):
@@ -237,32 +261,43 @@ def _added_of(path: Path, fields: Mapping[str, JSON], columns: AddedColumns) -> 
 
 def _other_line(path: Path, own: StoredRows, numbers: range, columns: AddedColumns) -> int | None:
     """The first row of a shard in JSON lines, from 0, that is another than that of the data set."""
-    for number, (text, (line, fields)) in enumerate(zip(own.texts(numbers), _lines(path), strict=True)):
+    for number, (text, (line, fields)) in enumerate(
+        zip(own.texts(numbers), _lines(path), strict=True)
+    ):
         if with_keys(text, columns.in_order(_added_of(path, fields, columns))) + b"\n" != line:
             return number
     return None
 
 
-def _other_columns(path: Path, own: StoredRows, numbers: range, columns: AddedColumns) -> int | None:
+def _other_columns(
+    path: Path, own: StoredRows, numbers: range, columns: AddedColumns
+) -> int | None:
     """The first row of a shard in Parquet, from 0, that may be another than that of the data set."""
     names, first = own.columns.schema.names, 0
     shard = _parquet(path)
     if shard.schema_arrow.names != [*names, *columns.names]:
         return 0
     here = row_groups(shard.schema_arrow, shard.iter_batches(_AT_ONCE, use_threads=False), _AT_ONCE)
-    for (rows, found), (_, expected) in zip(here, own.columns.groups(numbers, _AT_ONCE), strict=True):
+    for (rows, found), (_, expected) in zip(
+        here, own.columns.groups(numbers, _AT_ONCE), strict=True
+    ):
         if not all(map(_is_equal, found, expected)):
             return first
         first += rows
     return None
 
 
-def _is_equal(found: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray) -> bool:
+def _is_equal(
+    found: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray
+) -> bool:
     """Whether two columns hold the same.
 
-    Values are compared as texts where Arrow finds a difference: it does for NaN, and for dictionaries in another order.
+    Values are compared as texts where Arrow finds a difference: it does for NaN, and for
+        dictionaries in another order.
     """
-    return (found.type == expected.type and found == expected) or repr(found.to_pylist()) == repr(expected.to_pylist())
+    return (found.type == expected.type and found == expected) or repr(found.to_pylist()) == repr(
+        expected.to_pylist()
+    )
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
@@ -282,4 +317,7 @@ def _parquet(path: Path) -> Any:
 
 
 def _not_scored(path: Path) -> DataError:
-    return DataError(f"{path}: expected a shard that judgegym score has written, with {', '.join(JUDGED)} at its end")
+    return DataError(
+        f"{path}: expected a shard that judgegym score has written, with {', '.join(JUDGED)} at "
+        "its end"
+    )

@@ -1,18 +1,23 @@
 """Write a scored file: the rows of the input untouched, each with its added columns.
 
-Guarantees: the file is there as a whole or not at all; equal rows and equal added columns give equal bytes, whenever
-and in however many shards they were judged. What was written as JSON stays byte for byte in JSON lines; what Arrow has
-stored keeps type and value in Parquet. Memory holds one group of rows. Rows that could not be judged are listed in a
+Guarantees: the file is there as a whole or not at all; equal rows and equal added columns give
+equal bytes, whenever and in however many shards they were judged. What was written as JSON stays
+byte for byte in JSON lines; what Arrow has stored keeps type and value in Parquet. Memory holds one
+group of rows. Rows that could not be judged are listed in a
 file beside the output: row, column and reason of each.
 
-A scored file, read again: the rows as `judgegym score` has written them, each with what the judge said.
+A scored file, read again: the rows as `judgegym score` has written them, each with what the judge
+    said.
 
-Guarantee: a row is read when it is asked for. A file that scoring has not written is an error that names it before the
-first row is used; a row whose added columns are not of one kind is an error that names the row.
+Guarantee: a row is read when it is asked for. A file that scoring has not written is an error that
+names it before the first row is used; a row whose added columns are not of one kind is an error
+that names the row.
 
-The rows of a scored file without what its judge said, so that another judge's words can take their place.
+The rows of a scored file without what its judge said, so that another judge's words can take their
+place.
 
-Guarantee: all other columns are as they were: of JSON the row's own text byte for byte, of a table types and values.
+Guarantee: all other columns are as they were: of JSON the row's own text byte for byte, of a table
+    types and values.
 """
 
 from __future__ import annotations
@@ -40,7 +45,13 @@ from judgegym.datasets.files.columns import (
     is_parquet,
 )
 from judgegym.datasets.files.own_text import json_texts, with_keys, without_keys
-from judgegym.datasets.files.parquet import MOST_BYTES, MOST_ROWS, JsonColumns, StoredColumns, parquet_parts
+from judgegym.datasets.files.parquet import (
+    MOST_BYTES,
+    MOST_ROWS,
+    JsonColumns,
+    StoredColumns,
+    parquet_parts,
+)
 from judgegym.datasets.rows.questions import is_verdict_column
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.judges.core.judgment import Status
@@ -86,7 +97,8 @@ class StoredRows:
         found = JsonColumns(self._values, self.source)
         if found.json_text:
             logger.warning(
-                "%s: no type of Parquet says all that is in these columns, whose values become JSON text: %s",
+                "%s: no type of Parquet says all that is in these columns, whose values become "
+                "JSON text: %s",
                 self.source,
                 ", ".join(found.json_text),
             )
@@ -95,18 +107,23 @@ class StoredRows:
     @property
     def rows_of_group(self) -> int:
         """How many rows a group of a Parquet file has."""
-        size = self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
+        size = (
+            self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
+        )
         return max(1, min(MOST_ROWS, MOST_BYTES * len(self._values) // max(size, 1)))
 
 
-def write_scored(own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns) -> None:
+def write_scored(
+    own: StoredRows, numbers: range, out: Path, added: AddedRows, columns: AddedColumns
+) -> None:
     """Write rows with their added columns to a file, in their order.
 
     Args:
         own: the rows of the data set.
         numbers: the rows that are written, from 0; they follow each other.
         out: the file, with an ending that `check_out` has accepted.
-        added: gives the added columns of each of `numbers`, in their order; it is called again after an error.
+        added: gives the added columns of each of `numbers`, in their order; it is called again
+            after an error.
         columns: which columns these are.
 
     Raises:
@@ -131,7 +148,9 @@ def scored_content(
     return partial(_lines, own, numbers, added, columns)
 
 
-def _lines(own: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns) -> Iterator[bytes]:
+def _lines(
+    own: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns
+) -> Iterator[bytes]:
     for text, more in zip(own.texts(numbers), added(), strict=True):
         yield with_keys(text, columns.in_order(more)) + b"\n"
 
@@ -141,14 +160,19 @@ def quarantine_of(out: Path) -> Path:
     return out.with_name(f"{out.stem}.quarantine.jsonl")
 
 
-def quarantine_lines(bad: Mapping[int, RowError], bad_lines: Sequence[BadLine] = ()) -> Iterator[bytes]:
+def quarantine_lines(
+    bad: Mapping[int, RowError], bad_lines: Sequence[BadLine] = ()
+) -> Iterator[bytes]:
     """A line for each row, in the order of the rows; then those of lines that are no rows.
 
     Args:
         bad: the errors of the rows, by their numbers from 0.
         bad_lines: lines that are no JSON objects.
     """
-    found = [(number + 1, error.place, error.column, error.reason) for number, error in sorted(bad.items())]
+    found = [
+        (number + 1, error.place, error.column, error.reason)
+        for number, error in sorted(bad.items())
+    ]
     lines = [(None, f"{line.source}, line {line.number}", None, line.reason) for line in bad_lines]
     for row, place, column, reason in (*found, *lines):
         yield wire.dumps({"row": row, "place": place, "column": column, "reason": reason}) + b"\n"
@@ -164,7 +188,12 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
     found: dict[int, RowError] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         match wire.as_json(line):
-            case {"row": int(row), "place": str(place), "column": None | str() as column, "reason": str(reason)}:
+            case {
+                "row": int(row),
+                "place": str(place),
+                "column": None | str() as column,
+                "reason": str(reason),
+            }:
                 found[row - 1] = RowError(place, reason, column)
             case {"row": None}:
                 pass  # a line that is no row
@@ -184,8 +213,8 @@ class ScoredRow:
         status: how judging ended.
         label: the judge's verdict in its own words, if it has one.
         explanation: the judge's reasons, or the error.
-        detail: the score's components, an object, or JSON text of one in Parquet and in files of older versions; `None`
-            where judging failed.
+        detail: the score's components, an object, or JSON text of one in Parquet and in files of
+            older versions; `None` where judging failed.
     """
 
     row: Row
@@ -219,7 +248,10 @@ def read_scored(path: Path) -> Sequence[ScoredRow]:
         DataError: it cannot be loaded, or has not the columns that scoring adds.
     """
     if not has_known_ending(path):
-        raise DataError(f"{path}: expected a file that judgegym score has written, with the ending .parquet or .jsonl")
+        raise DataError(
+            f"{path}: expected a file that judgegym score has written, with the ending .parquet or "
+            ".jsonl"
+        )
     rows = load_rows(str(path), split="train")
     _check_is_scored(rows, str(path))
     return LazyMap(rows, scored_row)
@@ -234,7 +266,8 @@ def _check_is_scored(rows: DataSet, name: str) -> None:
     missing = [column for column in JUDGED if column not in rows[0].values]
     if missing:
         raise DataError(
-            f"{name}: expected a file that judgegym score has written, with the columns {', '.join(JUDGED)}; "
+            f"{name}: expected a file that judgegym score has written, with the columns "
+            f"{', '.join(JUDGED)}; "
             f"it lacks {', '.join(missing)}"
         )
 
@@ -251,10 +284,14 @@ def scored_row(row: Row) -> ScoredRow:
     label, said = (_entries(row, name, several, (str, type(None))) for name in (LABEL, EXPLANATION))
     detail = _entries(row, DETAIL, several, (str, dict, type(None)))
     if {len(score), len(label), len(said), len(detail)} != {len(status)}:
-        raise DataError(f"{row.place}: the columns {', '.join(JUDGED)} have lists of different lengths")
+        raise DataError(
+            f"{row.place}: the columns {', '.join(JUDGED)} have lists of different lengths"
+        )
     for each, one in zip(status, score, strict=True):
         if (each == Status.OK.value) != (one is not None) or isinstance(one, bool):
-            raise DataError(f"{row.place}: the status is {each!r} and the score {one!r}; only `ok` has a score")
+            raise DataError(
+                f"{row.place}: the status is {each!r} and the score {one!r}; only `ok` has a score"
+            )
     return ScoredRow(
         row,
         several,
@@ -269,12 +306,18 @@ def scored_row(row: Row) -> ScoredRow:
 def _entries(row: Row, column: str, several: bool, kinds: tuple[type, ...]) -> tuple[JSON, ...]:
     """The entries of an added column, one for each response."""
     if column not in row.values:
-        raise DataError(f"{row.place}: the column {column} is missing, which judgegym score writes in every row")
+        raise DataError(
+            f"{row.place}: the column {column} is missing, which judgegym score writes in every row"
+        )
     value = row.values[column]
     entries = tuple(value) if several and isinstance(value, list) else (value,)
     if several != isinstance(value, list) or not all(isinstance(entry, kinds) for entry in entries):
-        expected = f"{'a list of ' if several else ''}{' or '.join(kind.__name__ for kind in kinds)}"
-        raise DataError(f"{row.place}: {column} is not what judgegym score writes: expected {expected}")
+        expected = (
+            f"{'a list of ' if several else ''}{' or '.join(kind.__name__ for kind in kinds)}"
+        )
+        raise DataError(
+            f"{row.place}: {column} is not what judgegym score writes: expected {expected}"
+        )
     return entries
 
 
@@ -295,5 +338,7 @@ def without_judge(rows: DataSet) -> DataSet:
     if isinstance(rows.values, ArrowRows):
         names = [name for name in rows.values.table.schema.names if _is_of_judge(name)]
         return DataSet(rows.source, rows.values.without(names))
-    assert isinstance(rows.values, JsonFile)  # what `load_rows` has read is stored in one of the two ways
+    assert isinstance(
+        rows.values, JsonFile
+    )  # what `load_rows` has read is stored in one of the two ways
     return DataSet(rows.source, rows.values.edited(partial(without_keys, is_left_out=_is_of_judge)))

@@ -1,11 +1,13 @@
 """The columns of a scored file by aspect and by criterion.
 
-Where all rows are judged by the same questions, each has a column of its own, `judge/aspect/NAME` or
-`judge/criterion/NAME`, with a number or null. Where rows bring their own, as HealthBench's do, a column by name would
-hold a value in a few rows and null in all others, and there would be thousands: then one column holds a list of
-objects for each response, in the order of the row's questions.
+Where all rows are judged by the same questions, each has a column of its own, `judge/aspect/NAME`
+or `judge/criterion/NAME`, with a number or null. Where rows bring their own, as HealthBench's do, a
+column by name would
+hold a value in a few rows and null in all others, and there would be thousands: then one column
+holds a list of objects for each response, in the order of the row's questions.
 
-Guarantee: NAME is `slug(name)`, as in the names of metrics, so that different names never share a column. Scoring
+Guarantee: NAME is `slug(name)`, as in the names of metrics, so that different names never share a
+column. Scoring
 owns these names: data that has a column of one of them is refused.
 """
 
@@ -47,7 +49,9 @@ class Questions:
         self.kind: QuestionKind | None = "aspect" if aspects else "criterion" if checklist else None
         self.shared: Mapping[str, float] = {}
         self._first: Sequence[object] | None = None
-        self._usual: Sequence[Any] = aspects.aspects if aspects else checklist.criteria if checklist else ()
+        self._usual: Sequence[Any] = (
+            aspects.aspects if aspects else checklist.criteria if checklist else ()
+        )
         if self.kind is not None:
             self._share(self._usual)
 
@@ -65,14 +69,18 @@ class Questions:
 
     def _share(self, questions: Sequence[Any]) -> None:
         is_aspect = self.kind == "aspect"
-        self.shared = {one.name: one.polarity * one.weight if is_aspect else one.points for one in questions}
+        self.shared = {
+            one.name: one.polarity * one.weight if is_aspect else one.points for one in questions
+        }
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a scored file has of them."""
         if self.kind is None:
             return ()
-        return tuple(_PREFIXES[self.kind] + slug(name) for name in self.shared) or (_LISTS[self.kind],)
+        return tuple(_PREFIXES[self.kind] + slug(name) for name in self.shared) or (
+            _LISTS[self.kind],
+        )
 
     def columns_beside(self, read: Collection[str]) -> tuple[str, ...]:
         """The columns of a batch, which those of its rows do not decide, but what is read of them.
@@ -95,7 +103,9 @@ def has_one_value(name: str) -> bool:
     return name.startswith(tuple(_PREFIXES.values()))
 
 
-def named_values(verdicts: Sequence[NamedVerdict], components: Mapping[str, float]) -> Mapping[str, float | None]:
+def named_values(
+    verdicts: Sequence[NamedVerdict], components: Mapping[str, float]
+) -> Mapping[str, float | None]:
     """The value of each verdict by name; of a line of an older version those among the components of the score."""
     if verdicts:
         return {one.name: one.value for one in verdicts}
@@ -116,7 +126,9 @@ def verdict_values(
         return {}
     found, points = named_values(verdicts, components), {one.name: one.points for one in verdicts}
     if not has_one_value(columns[0]):
-        listed: list[JSON] = [{"name": name, "points": points.get(name), "value": found[name]} for name in found]
+        listed: list[JSON] = [
+            {"name": name, "points": points.get(name), "value": found[name]} for name in found
+        ]
         return {columns[0]: listed or None}
     values = {slug(name): value for name, value in found.items()}
     return {name: values.get(name.rpartition("/")[2]) for name in columns}

@@ -1,7 +1,8 @@
 """A row of a data set, read as a task of its own.
 
-Guarantee: where the column of the prompt or of the response is null in a row, another that happens to hold a text (the
-expected answer, a context) does not take its place. Rows of JSON may have another schema altogether.
+Guarantee: where the column of the prompt or of the response is null in a row, another that happens
+to hold a text (the expected answer, a context) does not take its place. Rows of JSON may have
+another schema altogether.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import orjson
 from judgegym.data.answers import RESPONSES, unused_columns
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
-from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
+from judgegym.datasets.rows.schema import (
+    RESPONSES_OF_ROW,
+    ColumnSettings,
+    Responses,
+    read_responses,
+    read_turns,
+)
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.conversations.turns import images_of
 from judgegym.judges.core.tasks import JudgeTask
@@ -51,7 +58,8 @@ class RowReader:
             earlier: reads the responses, where they are those that an earlier run has sampled.
 
         Raises:
-            DataError: a column that was named is in no row, or that of groups is not in the first row.
+            DataError: a column that was named is in no row, or that of groups is not in the first
+                row.
         """
         self.rows = rows
         self.settings = settings
@@ -71,12 +79,17 @@ class RowReader:
         if settings.repeat_column is not None and not _has_column(rows, settings.repeat_column):
             raise first.lacks(f"a column {settings.repeat_column} (--repeat_column)")
         self.first = self._first_readable()
-        self._unseen = {*TASK_FIELDS} - settings.shown_fields if isinstance(settings, AnyJudgeSettings) else set()
+        self._unseen = (
+            {*TASK_FIELDS} - settings.shown_fields
+            if isinstance(settings, AnyJudgeSettings)
+            else set()
+        )
         """Fields that the judge is not shown."""
         self._usual = [
             name
             for name in TASK_FIELDS
-            if name not in self._named and (name not in ("context", "criteria") or name not in self._unseen)
+            if name not in self._named
+            and (name not in ("context", "criteria") or name not in self._unseen)
         ]
         self._taken = {*self.first.columns, *self.first.parts}
         """Columns of the prompt and the responses, which are no fields."""
@@ -86,7 +99,9 @@ class RowReader:
         free = {name: value for name, value in values.items() if name not in self._taken}
         found = usual_columns(free, self._usual)
         for name in self._usual if null else ():
-            column = next((each for each in USUAL_COLUMNS[name] if each in free and free[each] is None), None)
+            column = next(
+                (each for each in USUAL_COLUMNS[name] if each in free and free[each] is None), None
+            )
             if column is not None and column not in found.values():
                 found.setdefault(name, column)
         found |= self._named
@@ -100,7 +115,12 @@ class RowReader:
         """
         first = self.rows[0].values
         shown = (self.rows[number].values for number in range(min(_FIRST_ROWS, len(self.rows))))
-        filled = {name for values in shown for name, value in values.items() if value not in (None, "", [], {})}
+        filled = {
+            name
+            for values in shown
+            for name, value in values.items()
+            if value not in (None, "", [], {})
+        }
         is_prompt_alone = self.sampled is not None or self._earlier is not None
         what = "prompt" if is_prompt_alone else "prompt and responses"
         found = {what: ", ".join(self.first.columns)}
@@ -130,11 +150,16 @@ class RowReader:
         else:
             earlier = () if self._earlier is None else self._earlier(row)
             texts = tuple(response.text for response in earlier)
-            found = replace(read_turns(row, self.settings), texts=texts, several=True, earlier=earlier)
+            found = replace(
+                read_turns(row, self.settings), texts=texts, several=True, earlier=earlier
+            )
         if not found.prompt.strip():
-            prompts = [column for column in found.columns if column not in RESPONSES] or found.columns
+            prompts = [
+                column for column in found.columns if column not in RESPONSES
+            ] or found.columns
             raise row.error(
-                f"expected a prompt with some text in {', '.join(prompts)}, and there is none; name "
+                f"expected a prompt with some text in {', '.join(prompts)}, and there is none; "
+                "name "
                 "the column: --prompt_column"
             )
         return found
@@ -143,8 +168,8 @@ class RowReader:
         """A row as a task.
 
         Raises:
-            DataError: it lacks something, is of another kind than the first row, or a column holds something else than
-                text.
+            DataError: it lacks something, is of another kind than the first row, or a column holds
+                something else than text.
         """
         row = self.rows[number]
         found = self._read(row)
@@ -157,7 +182,13 @@ class RowReader:
         judge_task = self._judge_task(row, found)
         to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
         return ScoreTask(
-            (number,), judge_task, found.several, (self._category(row),), found.chosen, to_sample, found.earlier
+            (number,),
+            judge_task,
+            found.several,
+            (self._category(row),),
+            found.chosen,
+            to_sample,
+            found.earlier,
         )
 
     def _judge_task(self, row: Row, found: Responses) -> JudgeTask:
@@ -170,24 +201,41 @@ class RowReader:
             try:
                 judge_task = judge_task_of(found.prompt, found.texts, given)
             except FieldTypeError:  # a column of a usual name may hold something else
-                given = {n: value for n, value in given.items() if n in self._named or _can_be_read(n, value)}
-                named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
+                given = {
+                    n: value
+                    for n, value in given.items()
+                    if n in self._named or _can_be_read(n, value)
+                }
+                named = ", ".join(
+                    f"--{name}_column={self._named[name]}" for name in given if name in self._named
+                )
                 judge_task = judge_task_of(found.prompt, found.texts, given)
         except ValueError as error:
-            column = columns.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
+            column = columns.get(
+                re.split(r"\W", str(error), maxsplit=1)[0]
+            )  # it begins with a field's name
             raise row.error(f"{error} ({named})" if named else str(error), column) from None
         shown = [columns[name] for name in given if name not in self._unseen]
         settings = self.settings
-        of_settings = filter(None, (settings.category_column, settings.group_by, settings.repeat_column))
-        self.unused_columns.update(unused_columns(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        judge_task = replace(judge_task, traces=found.traces, tools=found.tools, images=images_of(found.turns))
+        of_settings = filter(
+            None, (settings.category_column, settings.group_by, settings.repeat_column)
+        )
+        self.unused_columns.update(
+            unused_columns(filled, {*found.columns, *found.parts, *shown, *of_settings})
+        )
+        judge_task = replace(
+            judge_task, traces=found.traces, tools=found.tools, images=images_of(found.turns)
+        )
         return replace(judge_task.numbered(), repeat=self._repeat(row))
 
     def _repeat(self, row: Row) -> int:
         column = self.settings.repeat_column
         value = 0 if column is None else row.value(column)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_REPEATS:
-            raise row.error(f"expected a whole number from 0 to {MOST_REPEATS} in {column} (--repeat_column)", column)
+            raise row.error(
+                f"expected a whole number from 0 to {MOST_REPEATS} in {column} (--repeat_column)",
+                column,
+            )
         return value
 
     def category(self, number: int) -> str | None:
@@ -197,7 +245,11 @@ class RowReader:
     def _category(self, row: Row) -> str | None:
         column = self.settings.category_column
         value = None if column is None else row.value(column)
-        return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
+        return (
+            value
+            if value is None or isinstance(value, str)
+            else orjson.dumps(value, default=str).decode()
+        )
 
 
 _FIRST_ROWS = 100
@@ -214,7 +266,9 @@ def _can_be_read(name: str, value: JSON) -> bool:
     return True
 
 
-def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:
+def check_same_columns(
+    row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str
+) -> None:
     """Check that a row is read from the same columns as another, or has another schema and none of those columns.
 
     Args:
@@ -224,8 +278,9 @@ def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], 
         expected_of: what that is called.
 
     Raises:
-        DataError: it has some of them, as null perhaps, and others in place of the rest. (Of rows with chosen and
-            rejected, some may have their prompt in a column, others in the conversations.)
+        DataError: it has some of them, as null perhaps, and others in place of the rest. (Of rows
+            with chosen and rejected, some may have their prompt in a column, others in the
+            conversations.)
     """
     differ = set(found) ^ set(expected)
     if not differ or (differ == {"prompt"} and "chosen" in found):
@@ -233,11 +288,17 @@ def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], 
     if any(column in row.values for column in expected):
         raise row.error(
             f"would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; "
-            "expected the same in all rows; fill what is null, or name the columns: --prompt_column, --response_column"
+            "expected the same in all rows; fill what is null, or name the columns: "
+            "--prompt_column, --response_column"
         )
 
 
 def _has_column(rows: Sequence[Row], column: str) -> bool:
     """Whether any row has a column, or a path; all rows of a table have the columns of the first one."""
-    is_table = isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column
-    return any(row.value(column) is not None or column in row.values for row in (rows[:1] if is_table else rows))
+    is_table = (
+        isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column
+    )
+    return any(
+        row.value(column) is not None or column in row.values
+        for row in (rows[:1] if is_table else rows)
+    )

@@ -1,9 +1,11 @@
 """The columns of a row that hold its prompt and its responses, whichever of the usual schemas it has.
 
-Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback binarized, RewardBench …),
-two responses to a prompt (HelpSteer3, JudgeBench), a response or a list of them beside a prompt (texts, messages, or
-objects with the text: UltraFeedback's `completions`, Nectar's `answers`), a conversation that ends with the response
-(messages, ShareGPT). The prompt is one text for a judge, and turns for a policy that is asked.
+Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback
+binarized, RewardBench …), two responses to a prompt (HelpSteer3, JudgeBench), a response or a list
+of them beside a prompt (texts, messages, or
+objects with the text: UltraFeedback's `completions`, Nectar's `answers`), a conversation that ends
+with the response (messages, ShareGPT). The prompt is one text for a judge, and turns for a policy
+that is asked.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt, without_answer
+from judgegym.data.answers import (
+    CONVERSATIONS,
+    PROMPTS,
+    RESPONSES,
+    parts_of_prompt,
+    whole_prompt,
+    without_answer,
+)
 from judgegym.data.pairs import pair_of, turns_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
@@ -23,7 +32,14 @@ from judgegym.judges.conversations.images import IMAGES, images_shown, with_imag
 from judgegym.judges.conversations.messages import turns_of
 from judgegym.judges.conversations.readers import split_trace, trace_of, with_tools
 from judgegym.judges.conversations.tools import Tool, tools_of
-from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, images_of, text_turn, transcript
+from judgegym.judges.conversations.turns import (
+    Turn,
+    UnseenPart,
+    answer_text,
+    images_of,
+    text_turn,
+    transcript,
+)
 from judgegym.llm.wire import JSON
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"
@@ -37,17 +53,21 @@ _LOGS = ("responses_create_params", "nodes")
 _OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
 """What the text of a response is called in an object that is no message."""
 _NO_PROMPT = (
-    "a prompt in prompt, question, instruction or another usual column, or a conversation in messages; or name its "
+    "a prompt in prompt, question, instruction or another usual column, or a conversation in "
+    "messages; or name its "
     "column: --prompt_column"
 )
 _NO_RESPONSE = (
-    "a response to it in response, completion, answer or another usual column, a list in responses, or chosen and "
+    "a response to it in response, completion, answer or another usual column, a list in "
+    "responses, or chosen and "
     "rejected; or name its column: --response_column; or ask a policy: --responses_per_prompt"
 )
 
 _NO_LAST_TURN = (
-    "a conversation that ends with a response, and this one ends with the user; name the column of the response: "
-    "--response_column; leave such rows out: --on_bad_row=skip; or ask a policy: --responses_per_prompt"
+    "a conversation that ends with a response, and this one ends with the user; name the column of "
+    "the response: "
+    "--response_column; leave such rows out: --on_bad_row=skip; or ask a policy: "
+    "--responses_per_prompt"
 )
 _AS_COLUMNS = " (its values are lists: expected a file of rows, not of columns)"
 
@@ -79,7 +99,8 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     objects with name and definition. If unset, from aspects."""
     criteria_column: str | None = setting(None)
     """Take the criteria of a row from this column, where it has any, instead of --criteria (judge checklist): a list of
-    texts and objects. If unset, from criteria, rubrics, a rubric that is a list, Rubrics, rubric_items, or
+    texts and objects. If unset, from criteria, rubrics, a rubric that is a list, Rubrics,
+    rubric_items, or
     reward_model.rubrics."""
     context_column: str | None = setting(None)
     """Take the text, or the list of texts, that a response should be based on from this column, where it has one
@@ -112,10 +133,12 @@ class Responses:
         turns: the prompt as a conversation, in which a text is a turn of the user.
         parts: the columns that belong to the prompt where a row has them.
         texts: the responses; empty ones are kept.
-        traces: the turns of each response with those that led to it, such as calls of tools; none of a text.
+        traces: the turns of each response with those that led to it, such as calls of tools; none
+            of a text.
         tools: the tools that the policy was offered.
         several: the row has a list of responses, if only of one.
-        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
+        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a
+            preference.
         earlier: the responses, where they are those of an earlier run.
     """
 
@@ -146,7 +169,9 @@ def _names(setting: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in setting.split(",") if name.strip())
 
 
-def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> Responses | None:
+def _find_prompt(
+    row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]
+) -> Responses | None:
     """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
 
     Several columns are one turn of the user, joined by blank lines.
@@ -177,10 +202,13 @@ def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequ
 def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
     """The prompt in the first of the usual columns that is not taken; `None` without one.
 
-    Of a conversation it is what precedes an answer at its end, which may be the very response, or the expected one.
+    Of a conversation it is what precedes an answer at its end, which may be the very response, or
+    the expected one.
     """
     for column in _USUAL:
-        turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
+        turns = (
+            turns_of_prompt(values[column]) if column in values and column not in taken else None
+        )
         if turns and column in CONVERSATIONS:
             turns = without_answer(turns)
         if turns:
@@ -193,13 +221,17 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
 
 def _lacks_prompt(row: Row) -> Exception:
     """The error of a row without a prompt."""
-    return row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
+    return row.lacks(
+        f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: "
+        "--prompt_column"
+    )
 
 
 def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     """The prompt that a policy is asked: what precedes an answer that the row may have, as turns that can be messages.
 
-    That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual column.
+    That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual
+    column.
 
     Raises:
         DataError: it has none.
@@ -208,7 +240,11 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
             pair = turns_of_pair(values)
-            found = Responses("", _columns_of_pair(values), pair[0]) if pair is not None and pair[0] else None
+            found = (
+                Responses("", _columns_of_pair(values), pair[0])
+                if pair is not None and pair[0]
+                else None
+            )
         found = found or _find_prompt(row, values, settings, ())
         turns = () if found is None else without_answer(found.turns)
         if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
@@ -226,7 +262,8 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     """Read a row.
 
     Raises:
-        DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
+        DataError: it has no prompt or no response in the columns that are named, or in any of the
+            usual ones.
     """
     with named_row(row, shows_images=True):
         values = row.filled()
@@ -247,7 +284,9 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             found = read(values)
             if found is not None:
                 return found
-    column = next((name for name in RESPONSES if name in values and _answers(values[name]) is not None), None)
+    column = next(
+        (name for name in RESPONSES if name in values and _answers(values[name]) is not None), None
+    )
     prompt = None if column is None else _find_prompt(row, values, settings, (column,))
     if column is not None and (settings.prompt_column is not None or prompt is not None):
         return _named(row, values, (column,), prompt)
@@ -256,13 +295,24 @@ def _read(row: Row, values: Values, settings: ColumnSettings) -> Responses:
             found = _conversation(values, name)
             if found is not None:
                 return found
-    wrong = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
-    if len(wrong) == 1 and "a list whose entry" in wrong[0] and _find_prompt(row, values, settings, ()) is not None:
+    wrong = [
+        f"{name} holds {_kind(values[name])}"
+        for name in RESPONSES
+        if name in values and column is None
+    ]
+    if (
+        len(wrong) == 1
+        and "a list whose entry" in wrong[0]
+        and _find_prompt(row, values, settings, ()) is not None
+    ):
         raise row.error(
-            f"{wrong[0]}; expected a response in each entry: fill or remove it, leave such rows out "
+            f"{wrong[0]}; expected a response in each entry: fill or remove it, leave such rows "
+            "out "
             "(--on_bad_row=skip), or name another column: --response_column"
         )
-    raise row.lacks(_what_is_missing(row, values, settings) + (f" (here {', '.join(wrong)})" if wrong else ""))
+    raise row.lacks(
+        _what_is_missing(row, values, settings) + (f" (here {', '.join(wrong)})" if wrong else "")
+    )
 
 
 def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
@@ -278,7 +328,10 @@ def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
 
 def _holds_columns(values: Values) -> bool:
     """Whether a row has lists of texts of one length as prompts and as responses: it is a file of columns."""
-    lists = [[value for name in names if isinstance(value := values.get(name), list)] for names in (PROMPTS, RESPONSES)]
+    lists = [
+        [value for name in names if isinstance(value := values.get(name), list)]
+        for names in (PROMPTS, RESPONSES)
+    ]
     lengths = {len(value) for each in lists for value in each}
     return all(lists) and len(lengths) == 1
 
@@ -289,17 +342,29 @@ def _named(row: Row, values: Values, columns: Sequence[str], prompt: Responses |
     for column, answers in zip(columns, found, strict=True):
         if answers is None:
             what = _kind(value_at(values, column))
-            wanted = f"a response (a text or messages), or a list of them, in {column}, which holds {what}"
+            wanted = (
+                f"a response (a text or messages), or a list of them, in {column}, which holds "
+                f"{what}"
+            )
             raise row.lacks(wanted, column)
         if len(columns) > 1 and answers[1]:
-            raise row.error(f"expected one response in {column}, since --response_column names several", column)
+            raise row.error(
+                f"expected one response in {column}, since --response_column names several", column
+            )
     if prompt is None:
         raise _lacks_prompt(row)
-    texts, traces = zip(*(answer for answers in found if answers is not None for answer in answers[0]), strict=True)
+    texts, traces = zip(
+        *(answer for answers in found if answers is not None for answer in answers[0]), strict=True
+    )
     several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
     return replace(
-        prompt, columns=(*prompt.columns, *columns), texts=texts, traces=traces, several=several, chosen=chosen
+        prompt,
+        columns=(*prompt.columns, *columns),
+        texts=texts,
+        traces=traces,
+        several=several,
+        chosen=chosen,
     )
 
 
@@ -320,7 +385,9 @@ def _kind(value: JSON) -> str:
         return "nothing"
     if not isinstance(value, list | tuple):
         return f"a value of type {type(value).__name__}"
-    place, wrong = next(((n, each) for n, each in enumerate(value, start=1) if _answer(each) is None), (0, None))
+    place, wrong = next(
+        ((n, each) for n, each in enumerate(value, start=1) if _answer(each) is None), (0, None)
+    )
     return f"a list whose entry {place} is {_kind(wrong)}" if place else "an empty list"
 
 
@@ -341,24 +408,44 @@ def _preferred(values: Values) -> Responses | None:
     if not all(column in values for column in _PREFERENCE):
         return None
     if any(values.get(name) for name in IMAGES):
-        raise UnseenPart("images beside chosen and rejected are not read: name a column of the prompt and of responses")
+        raise UnseenPart(
+            "images beside chosen and rejected are not read: name a column of the prompt and of "
+            "responses"
+        )
     with images_shown(shown=False):
         found, turns = pair_of(values), turns_of_pair(values)
     if turns is None or found is None or isinstance(found, str):
         return None
-    columns, texts, traces = _columns_of_pair(values), (*found.correct, *found.wrong), turns[1:] if turns[1] else ()
+    columns, texts, traces = (
+        _columns_of_pair(values),
+        (*found.correct, *found.wrong),
+        turns[1:] if turns[1] else (),
+    )
     return Responses(
-        found.prompt, columns, turns[0], texts=texts, traces=traces, several=True, chosen=len(found.correct)
+        found.prompt,
+        columns,
+        turns[0],
+        texts=texts,
+        traces=traces,
+        several=True,
+        chosen=len(found.correct),
     )
 
 
 def _two(values: Values) -> Responses | None:
     """Two responses in columns of their own."""
     for first, second in _TWO:
-        if first in values and isinstance(values[first], str) and isinstance(values.get(second), str):
+        if (
+            first in values
+            and isinstance(values[first], str)
+            and isinstance(values.get(second), str)
+        ):
             prompt = _usual_prompt(values, ())
             if prompt is not None:
-                texts, columns = (str(values[first]), str(values[second])), (*prompt.columns, first, second)
+                texts, columns = (
+                    (str(values[first]), str(values[second])),
+                    (*prompt.columns, first, second),
+                )
                 return replace(prompt, columns=columns, texts=texts, several=True)
     return None
 
@@ -368,8 +455,13 @@ def _conversation(values: Values, column: str) -> Responses | None:
     trace = split_trace(turns_of(values.get(column)) or ())
     if trace is None:
         return None
-    asked, parts = whole_prompt(values, column, trace.turns[:-1]), parts_of_prompt(column, trace.turns)
-    led = tuple(replace(turn, images=()) for turn in trace.turns[trace.asked : -1])  # whose images the prompt shows
+    asked, parts = (
+        whole_prompt(values, column, trace.turns[:-1]),
+        parts_of_prompt(column, trace.turns),
+    )
+    led = tuple(
+        replace(turn, images=()) for turn in trace.turns[trace.asked : -1]
+    )  # whose images the prompt shows
     texts, traces = (answer_text(trace.turns[-1:]),), ((*led, trace.turns[-1]),)
     return Responses(transcript(asked), (column,), asked, parts, texts=texts, traces=traces)
 
@@ -379,6 +471,11 @@ def _logged(values: Values) -> Responses | None:
     for column in _LOGS:
         if (trace := trace_of(values, column)) is not None:
             asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
-            columns, texts = ((column, "response") if column == _LOGS[0] else (column,)), (answer_text(answer),)
-            return Responses(transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools)
+            columns, texts = (
+                ((column, "response") if column == _LOGS[0] else (column,)),
+                (answer_text(answer),),
+            )
+            return Responses(
+                transcript(asked), columns, asked, texts=texts, traces=(answer,), tools=trace.tools
+            )
     return None

@@ -1,7 +1,8 @@
 """A task of a data set: what is judged together, a row or the rows with the same value in a column.
 
-Units, prompts and values are compared by digests of 16 bytes, one after the other in an array: a dictionary of a
-million digests takes hundreds of MB. Responses are numbered in the order of the rows.
+Units, prompts and values are compared by digests of 16 bytes, one after the other in an array: a
+dictionary of a million digests takes hundreds of MB. Responses are numbered in the order of the
+rows.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class JudgedResponse:
     Attributes:
         completion: the response; `None` if the policy never gave it.
         result: what the judge said, or why none may be asked; `None` until it is judged.
-        policy_call: what the policy's answer has cost; `None` if no policy was asked, or another response says it.
+        policy_call: what the policy's answer has cost; `None` if no policy was asked, or another
+            response says it.
     """
 
     completion: Completion | None
@@ -92,13 +94,15 @@ class ScoreTask:
 
     Attributes:
         rows: the numbers of its rows, from 0: one, or the rows of a group.
-        judge_task: the prompt with the responses: those of the row, or one of each row of the group.
+        judge_task: the prompt with the responses: those of the row, or one of each row of the
+            group.
         several: its row has a list of responses.
         category: the category of each row.
-        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
+        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a
+            preference.
         to_sample: what a policy is asked first; there are no responses then.
-        earlier: the responses of an earlier run, if it is those that are judged; those that may not be judged are empty
-            in `judge_task`.
+        earlier: the responses of an earlier run, if it is those that are judged; those that may not
+            be judged are empty in `judge_task`.
     """
 
     rows: tuple[int, ...]
@@ -173,7 +177,12 @@ class ResponseIndex:
     """The places of the responses of some rows; memory holds eight bytes for each row, with groups 16."""
 
     def __init__(
-        self, numbers: range, groups: Sequence[Sequence[int]] | None, counts: Sequence[int], *, several: bool
+        self,
+        numbers: range,
+        groups: Sequence[Sequence[int]] | None,
+        counts: Sequence[int],
+        *,
+        several: bool,
     ) -> None:
         """Place the responses of rows after each other.
 
@@ -229,7 +238,8 @@ class DatasetJudgeSettings(AnyJudgeSettings):
     """The judge of a data set."""
 
     how_to_gather: ClassVar[str] = (
-        "--group_by COLUMN judges rows together that have one response each, --responses_per_prompt N asks for several"
+        "--group_by COLUMN judges rows together that have one response each, "
+        "--responses_per_prompt N asks for several"
     )
 
     @property

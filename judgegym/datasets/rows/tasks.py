@@ -1,8 +1,9 @@
 """The tasks of a data set: what is judged together, a row or the rows of a group.
 
-Guarantees: every row is read once before the first call, so that it is known which of them cannot be judged, and why;
-tasks that are equal for their judge are found then. Memory holds some forty bytes for each row, and no text: a task is
-read again when it is asked for.
+Guarantees: every row is read once before the first call, so that it is known which of them cannot
+be judged, and why;
+tasks that are equal for their judge are found then. Memory holds some forty bytes for each row, and
+no text: a task is read again when it is asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from judgegym.data.rows import DataSet, Row, RowError
 from judgegym.datasets.rows.questions import Questions
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.task import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
+from judgegym.datasets.rows.task import (
+    KEY_BYTES,
+    ResponseIndex,
+    ScoreTask,
+    digest_of_value,
+    first_equals,
+    groups_of,
+)
 from judgegym.engine.runs.directory import uid_of_row
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
@@ -43,15 +51,17 @@ class ScoreTasks(LazySequence[ScoreTask]):
     Attributes:
         reader: reads the rows.
         numbers: the rows, from 0.
-        bad: the rows that cannot be judged, by their numbers, each with the reason. Such a row has no response; without
-            groups it has a number among the tasks, and reading it is an error.
+        bad: the rows that cannot be judged, by their numbers, each with the reason. Such a row has
+            no response; without groups it has a number among the tasks, and reading it is an error.
         several: each row has a list of responses.
         places: where the responses are among all.
-        first_equal: for each task the first one that is equal to it, which is judged for both; each is its own first
-            where responses are sampled, since those of equal prompts are independent.
+        first_equal: for each task the first one that is equal to it, which is judged for both; each
+            is its own first where responses are sampled, since those of equal prompts are
+            independent.
         empty: how many responses are empty, and are not judged.
         questions: the aspects or criteria by which the rows are judged.
-        chosen: of each task how many of its responses, the first ones, are preferred to the others; empty without any.
+        chosen: of each task how many of its responses, the first ones, are preferred to the others;
+            empty without any.
     """
 
     def __init__(
@@ -72,8 +82,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
             settings: its columns.
             check: raises `TaskError` for a task that its judge cannot judge.
             numbers: the rows to take, from 0; by default all.
-            sampled: so many responses to each prompt are asked for, and those of the data are not read.
-            earlier: reads the responses of a row, where they are those that an earlier run has sampled.
+            sampled: so many responses to each prompt are asked for, and those of the data are not
+                read.
+            earlier: reads the responses of a row, where they are those that an earlier run has
+                sampled.
             known_bad: rows that cannot be judged, as is known already.
 
         Raises:
@@ -84,7 +96,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
         self.numbers = range(len(rows)) if numbers is None else numbers
         self.bad: dict[int, RowError] = dict(known_bad or {})
         if settings.group_by is not None and self.several:
-            raise DataError("--group_by: each row has several responses, which are judged together by themselves")
+            raise DataError(
+                "--group_by: each row has several responses, which are judged together by "
+                "themselves"
+            )
 
         self._groups = None if settings.group_by is None else self._grouped(settings.group_by)
         self.empty = 0
@@ -100,7 +115,11 @@ class ScoreTasks(LazySequence[ScoreTask]):
             keys += _NO_KEY if task is None else task.key
             counts.append(0 if task is None else task.count)
             self.chosen.append(0 if task is None else task.chosen)
-            self.empty += 0 if task is None else sum(is_blank(response) for response in task.judge_task.responses)
+            self.empty += (
+                0
+                if task is None
+                else sum(is_blank(response) for response in task.judge_task.responses)
+            )
         if self._groups is not None:
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
@@ -108,7 +127,9 @@ class ScoreTasks(LazySequence[ScoreTask]):
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)
-        self.first_equal = first_equals(self._keys, KEY_BYTES) if sampled is None else array("q", range(len(self)))
+        self.first_equal = (
+            first_equals(self._keys, KEY_BYTES) if sampled is None else array("q", range(len(self)))
+        )
 
     def note_questions(self, numbers: Iterable[int]) -> None:
         """Take note of the questions of further rows, such as those of other shards, whose columns are the same."""
@@ -185,13 +206,20 @@ class ScoreTasks(LazySequence[ScoreTask]):
             hint: how the others are judged, for the message.
 
         Raises:
-            DataError: some cannot; the message has the reason of the first, and names some of the others.
+            DataError: some cannot; the message has the reason of the first, and names some of the
+                others.
         """
         if not self.bad:
             return
         first, *others = sorted(self.bad)
-        shown = ", ".join(str(number + 1) for number in others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
-        more = f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {shown}" if others else ""
+        shown = ", ".join(str(number + 1) for number in others[:_NAMED]) + (
+            ", …" if len(others) > _NAMED else ""
+        )
+        more = (
+            f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {shown}"
+            if others
+            else ""
+        )
         raise DataError(f"{self.bad[first]}{more}{hint}")
 
     @property
@@ -217,7 +245,11 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     def judgeable(self) -> Iterator[ScoreTask]:
         """All tasks but those of rows that cannot be judged."""
-        return (self[place] for place in range(len(self)) if self._groups or self.numbers[place] not in self.bad)
+        return (
+            self[place]
+            for place in range(len(self))
+            if self._groups or self.numbers[place] not in self.bad
+        )
 
     def uid(self, index: int) -> str:
         """The id of a task in the ledger, without reading it."""
@@ -234,7 +266,11 @@ def _told(numbers: range) -> Iterator[int]:
     for number in numbers:
         if time.monotonic() - said_at > _SAID_EVERY_S:
             said_at = time.monotonic()
-            logger.info("reading, and checking before the first call: %s of %s", f"{number:,}", f"{len(numbers):,}")
+            logger.info(
+                "reading, and checking before the first call: %s of %s",
+                f"{number:,}",
+                f"{len(numbers):,}",
+            )
         yield number
 
 
@@ -249,8 +285,13 @@ def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
         for name in ("prompt", "images", "levels", "repeat", *TASK_FIELDS):
             if getattr(task.judge_task, name) != getattr(first.judge_task, name):
                 row, column = reader.rows[task.rows[0]], reader.settings.group_by
-                raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
-    responses, traces = (tuple(getattr(task.judge_task, name) for task in tasks) for name in ("response", "trace"))
+                raise row.error(
+                    f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another "
+                    f"{name}"
+                )
+    responses, traces = (
+        tuple(getattr(task.judge_task, name) for task in tasks) for name in ("response", "trace")
+    )
     judge_task = replace(first.judge_task, responses=responses, traces=traces).numbered()
     rows = tuple(task.rows[0] for task in tasks)
     return ScoreTask(rows, judge_task, False, tuple(task.category[0] for task in tasks))

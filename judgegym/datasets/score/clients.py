@@ -6,8 +6,8 @@ The command that goes on with a run, to be pasted; it holds no secrets.
 
 The budget of a run of `judgegym score`, and what is said when it is spent.
 
-A budget is that of the whole run: what its ledger says that earlier parts have spent counts, so that a command which is
-started again and again, with `--resume`, spends it once.
+A budget is that of the whole run: what its ledger says that earlier parts have spent counts, so
+that a command which is started again and again, with `--resume`, spends it once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class ScoreClients(RunClients):
         policy: the policy; `None` if the data's own responses are judged.
     """
 
-    def __init__(self, judge: ChatClient, policy: Policy | None = None, budget: Budget | None = None) -> None:
+    def __init__(
+        self, judge: ChatClient, policy: Policy | None = None, budget: Budget | None = None
+    ) -> None:
         """Ask these clients, which are open and share the budget."""
         super().__init__(budget)
         self.judge, self.policy = self.add("judge", judge), policy
@@ -70,31 +72,43 @@ async def open_clients(
         dry: counts what is asked, in place of all endpoints and stand-ins.
 
     Raises:
-        SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` and an endpoint
-            contradict each other.
+        SettingsError: a key is missing, the stand-ins' faults are wrong, or `--offline` and an
+            endpoint contradict each other.
     """
     settings = loaded.settings
     named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
     if settings.offline and named:
-        raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")
+        raise SettingsError(
+            f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two"
+        )
     async with AsyncExitStack() as stack:
         urls: Mapping[str, str] = {}
-        make, make_cache = (ChatClient, JudgmentCache) if dry is None else (dry.open, dry.open_cache)
+        make, make_cache = (
+            (ChatClient, JudgmentCache) if dry is None else (dry.open, dry.open_cache)
+        )
         if dry is not None:
             urls = dict.fromkeys(settings.stand_ins, STAND_IN_URL)
         elif settings.stand_ins:
-            from judgegym.offline import running_stand_ins  # late: only offline use starts a child process
+            from judgegym.offline import (
+                running_stand_ins,
+            )  # late: only offline use starts a child process
 
             judges = {role: role == "judge" for role in settings.stand_ins}
-            urls = await stack.enter_async_context(running_stand_ins(judges, settings.faults, references(settings)))
+            urls = await stack.enter_async_context(
+                running_stand_ins(judges, settings.faults, references(settings))
+            )
         judge = settings
         if "judge" in urls:
             judge = settings.replace_endpoint(urls["judge"], STAND_IN_JUDGE)
         identity = STAND_IN_IDENTITY if "judge" in urls else ""
         shared: dict[str, Any] = {"budget": budget, "make": make}
         delay = settings.retry_delay
-        client = await open_client(stack, judge, identity=identity, retry_delay=delay, make_cache=make_cache, **shared)
-        yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), **shared), budget)
+        client = await open_client(
+            stack, judge, identity=identity, retry_delay=delay, make_cache=make_cache, **shared
+        )
+        yield ScoreClients(
+            client, await _policy(stack, settings, urls.get("policy"), **shared), budget
+        )
 
 
 async def _policy(
@@ -124,7 +138,9 @@ async def _policy(
     return Policy(await stack.enter_async_context(make(chat, budget=budget)), settings)
 
 
-def resume_command(settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None) -> str:
+def resume_command(
+    settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None
+) -> str:
     """The command that was given, with `--resume`.
 
     Args:
@@ -143,7 +159,8 @@ def kept_words(judged: int, of: int, out: Path) -> str:
     Args:
         judged: responses that have ended with a score or a failure.
         of: all responses.
-        out: the file that it would have written; an earlier run, whose failures were judged again, may have.
+        out: the file that it would have written; an earlier run, whose failures were judged again,
+            may have.
     """
     file = f"{out} is as an earlier run has left it" if out.exists() else f"{out} is not written"
     return f"{judged:,} of {of:,} responses are judged and kept; {file}"

@@ -1,7 +1,8 @@
 """`judgegym score DATA --out FILE`: from the command line to the exit code.
 
-Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to mend, said in one message; 3 the budget is
-spent; 130 and 143 stopped by Ctrl-C or SIGTERM. With 3, 130 and 143 all answers are kept.
+Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to mend, said in one
+message; 3 the budget is spent; 130 and 143 stopped by Ctrl-C or SIGTERM. With 3, 130 and 143 all
+answers are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from judgegym.datasets.sample import USED_BY, check_sampling_flags
 from judgegym.datasets.score.clients import kept_words, resume_command
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command, settings_to_run
+from judgegym.engine.command import (
+    FAILED,
+    exit_code_of,
+    interruptible,
+    resumable,
+    run_command,
+    settings_to_run,
+)
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.reading.help import flags_parser, help_page
@@ -43,13 +51,32 @@ _GROUPS = {
     "run": "run",
 }
 MOST_USED = (
-    *("data", "out", "limit", "prompt_column", "response_column", "category_column", "group_by", "split", "rescore"),
+    *(
+        "data",
+        "out",
+        "limit",
+        "prompt_column",
+        "response_column",
+        "category_column",
+        "group_by",
+        "split",
+        "rescore",
+    ),
     *("judge", "rubric", "aspects", "criteria", "rule", "reward", "combine"),
     *("judge_base_url", "judge_model_name", "judge_api_key_env"),
     *("judge_max_concurrency", "judge_temperature"),
     *("responses_per_prompt", "openai.base_url", "openai.model_name", "openai.api_key_env"),
     *("eval_temperature", "thinking_mode"),
-    *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "shard", "merge"),
+    *(
+        "offline",
+        "plan",
+        "resume",
+        "budget_usd",
+        "budget_calls",
+        "max_judge_error_rate",
+        "shard",
+        "merge",
+    ),
     *("config", "show_config"),
 )
 """What `--help` lists, the most used first."""
@@ -77,11 +104,20 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 def _run(words: list[str], prog: str) -> int:
     def read() -> LoadedSettings[ScoreSettings]:
-        loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, verb=USED_BY)
+        loaded = load(
+            ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, verb=USED_BY
+        )
         check_sampling_flags(loaded, loaded.settings)
         return loaded
 
-    page = partial(help_page, ScoreSettings, words=words, verb=USED_BY, usage=f"{prog} DATA --out FILE", about=_ABOUT)
+    page = partial(
+        help_page,
+        ScoreSettings,
+        words=words,
+        verb=USED_BY,
+        usage=f"{prog} DATA --out FILE",
+        about=_ABOUT,
+    )
     loaded = settings_to_run(words, partial(page, groups=_GROUPS, most_used=MOST_USED), read)
     if loaded is None:
         return 0
@@ -93,7 +129,10 @@ def with_data(words: Sequence[str]) -> list[str]:
     first, *rest = words or [""]
     is_data = first == STDIN or (first and not first.startswith("-"))
     given = [f"--data={first}", *rest] if is_data else list(words)
-    return [f"{word}={LOCAL}" if _is_bare(word, after) else word for word, after in zip_longest(given, given[1:])]
+    return [
+        f"{word}={LOCAL}" if _is_bare(word, after) else word
+        for word, after in zip_longest(given, given[1:])
+    ]
 
 
 def _is_bare(word: str, after: str | None) -> bool:
@@ -122,7 +161,12 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 
 
 async def judge_data(
-    name: str, loaded: LoadedSettings[ScoreSettings], data: str, out: Path, words: Sequence[str], budget: Budget | None
+    name: str,
+    loaded: LoadedSettings[ScoreSettings],
+    data: str,
+    out: Path,
+    words: Sequence[str],
+    budget: Budget | None,
 ) -> EvaluationResult:
     """Judge the rows of a data set, or what an earlier run has left of them, into a file with its run beside it.
 
@@ -136,9 +180,13 @@ async def judge_data(
 
     Raises:
         UserError: the settings are wrong, a row cannot be judged, or the run cannot be resumed.
-        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept, and how to go on.
+        RunStop: the endpoint is not there, or the budget is spent; the message says what is kept,
+            and how to go on.
     """
-    from judgegym.datasets.cluster.pool import check_on_ray, open_pool  # late: errors of the settings come at once
+    from judgegym.datasets.cluster.pool import (
+        check_on_ray,
+        open_pool,
+    )  # late: errors of the settings come at once
     from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
 
@@ -146,7 +194,10 @@ async def judge_data(
     on_ray = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
     if on_ray is not None:
         if settings.judge_batch is not None:
-            raise SettingsError("--judge_batch: actors of --ray send requests by themselves; leave out one of the two")
+            raise SettingsError(
+                "--judge_batch: actors of --ray send requests by themselves; leave out one of the "
+                "two"
+            )
         check_on_ray(*on_ray, is_offline=settings.offline, has_budget=budget is not None)
     event_loop.spare_the_collector()  # the rows are read below, all of them
     async with open_clients(loaded, budget) as clients:
@@ -162,16 +213,24 @@ async def judge_data(
         ):
             async with AsyncExitStack() as stack:
                 pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
-                return await run.run(display, None if pool is None else await stack.enter_async_context(pool))
+                return await run.run(
+                    display, None if pool is None else await stack.enter_async_context(pool)
+                )
 
 
-def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]) -> int:
+def _shown(
+    result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]
+) -> int:
     """Print the result, which merged shards without a run have not; return the exit code."""
     from judgegym.datasets.score.numbers import BEST
     from judgegym.datasets.score.results import select_commands, show_result  # late, as above
 
     is_several = result is not None and f"eval/{BEST}" in result.metrics.values
-    then = select_commands(out, is_several=is_several) if settings.shard is None else [_merging(settings)]
+    then = (
+        select_commands(out, is_several=is_several)
+        if settings.shard is None
+        else [_merging(settings)]
+    )
     show_result(result, out, then)
     if result is None or result.problem is None:
         return 0
@@ -184,7 +243,15 @@ def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, 
 def _merging(settings: ScoreSettings) -> str:
     """The command that joins the shards, once all of them are there."""
     count = Shard.parse(settings.shard or "1/1").count
-    words = ["judgegym", "score", str(settings.data), "--out", str(settings.out), "--merge", str(count)]
+    words = [
+        "judgegym",
+        "score",
+        str(settings.data),
+        "--out",
+        str(settings.out),
+        "--merge",
+        str(count),
+    ]
     return f"{shlex.join(words)}  # when all {count} shards are there"
 
 
@@ -201,12 +268,17 @@ def places_of(settings: ScoreSettings) -> tuple[str, Path]:
         raise SettingsError("--out: expected the file to write, such as --out scored.parquet")
     out = Path(_PLANNED) if settings.out is None else settings.out.expanduser()
     if settings.merge is not None and settings.shard is not None:
-        raise SettingsError("--merge joins all shards, and --shard judges one: expected one of them")
+        raise SettingsError(
+            "--merge joins all shards, and --shard judges one: expected one of them"
+        )
     if settings.limit is not None and (settings.merge is not None or settings.shard is not None):
-        raise SettingsError("--limit: shards are parts of all rows; expected --limit, or --shard and --merge")
+        raise SettingsError(
+            "--limit: shards are parts of all rows; expected --limit, or --shard and --merge"
+        )
     if settings.rescore and settings.responses_per_prompt is not None:
         raise SettingsError(
-            "--rescore judges the responses of a scored file, and --responses_per_prompt asks for new ones: expected "
+            "--rescore judges the responses of a scored file, and --responses_per_prompt asks for "
+            "new ones: expected "
             "one of them"
         )
     if settings.shard is not None:
@@ -221,7 +293,8 @@ def places_of(settings: ScoreSettings) -> tuple[str, Path]:
         check_unused(run, OUT)
     if out.exists() and not (run / CONFIG).exists():
         raise SettingsError(
-            f"--out: {out} exists, and no run beside it ({run.name}) has written it, so it is not overwritten; "
+            f"--out: {out} exists, and no run beside it ({run.name}) has written it, so it is not "
+            "overwritten; "
             "name another file, or remove this one"
         )
     return settings.data, out

@@ -18,7 +18,8 @@ from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import agreement_rule
 
 _EXPECTED = (
-    "a gold label: a number on the judge's scale, a text such as yes, no or the judge's label, or an object of "
+    "a gold label: a number on the judge's scale, a text such as yes, no or the judge's label, or "
+    "an object of "
     "aspects' names and 1 or 0; a list of them for several responses"
 )
 
@@ -49,8 +50,8 @@ class GoldColumn:
             kind: of the judge.
 
         Raises:
-            DataError: a label cannot be read, or is not on the judge's scale, a row has not as many as responses, or no
-                row has one.
+            DataError: a label cannot be read, or is not on the judge's scale, a row has not as many
+                as responses, or no row has one.
         """
         self._rows, self._column, self._of_aspects = rows, column, of_aspects
         has_labels, scores = False, set[float]()
@@ -58,15 +59,21 @@ class GoldColumn:
             found = self._values(number)
             has_labels |= any(found)
             if any(found) and len(found) != count(number):
-                raise rows[number].lacks(f"in {column} a gold label for each of {count(number)} responses")
+                raise rows[number].lacks(
+                    f"in {column} a gold label for each of {count(number)} responses"
+                )
             for gold in chain.from_iterable(each.values() for each in found):
                 if scale is not None and not scale.includes(gold):
                     limits = scale_in_words(kind, scale)
-                    raise rows[number].lacks(f"in {column} a number on the judge's scale, {limits}, not {gold!r}")
+                    raise rows[number].lacks(
+                        f"in {column} a number on the judge's scale, {limits}, not {gold!r}"
+                    )
                 if isinstance(gold, float):
                     scores.add(gold)
         if not has_labels:
-            raise DataError(f"{rows[0].place}: no row has a gold label in a column {column} (--gold_column)")
+            raise DataError(
+                f"{rows[0].place}: no row has a gold label in a column {column} (--gold_column)"
+            )
         self._agrees = agreement_rule(scores, has_levels=scale is not None)
 
     def labels(self, row: int, number: int, result: ResponseJudgment) -> tuple[GoldLabel, ...]:
@@ -77,7 +84,9 @@ class GoldColumn:
             number: which of its responses.
             result: what the judge says; one without a score has no verdict.
         """
-        compare = partial(GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._of_aspects)
+        compare = partial(
+            GoldLabel.compare, judged=result, agrees=self._agrees, of_aspects=self._of_aspects
+        )
         return tuple(compare(gold, name=name) for name, gold in self.values(row, number).items())
 
     def values(self, row: int, number: int) -> Mapping[str, str | float]:
@@ -89,7 +98,10 @@ class GoldColumn:
         """The labels of each response of a row, by name."""
         row = self._rows[number]
         found = read_text_cell(row.values.get(self._column))
-        return [dict(self._read(row, value)) for value in (found if isinstance(found, list) else [found])]
+        return [
+            dict(self._read(row, value))
+            for value in (found if isinstance(found, list) else [found])
+        ]
 
     def _read(self, row: Row, value: JSON) -> Iterator[tuple[str, str | float]]:
         value = read_text_cell(value)
@@ -100,7 +112,9 @@ class GoldColumn:
                     raise row.lacks(f"in {self._column} 1 or 0 for {name}, not {verdict!r}")
                 if said is not None:
                     yield name, said
-        elif (isinstance(value, bool) or self._of_aspects) and (label := yes_no_label(value)) is not None:
+        elif (isinstance(value, bool) or self._of_aspects) and (
+            label := yes_no_label(value)
+        ) is not None:
             yield "", label
         elif isinstance(value, int | float) and math.isfinite(value):
             yield "", float(value)

@@ -1,6 +1,7 @@
 """The rows of `judgegym score`: as they are judged, and as the output has them.
 
-Guarantee: with `--rescore` these differ by the columns of the earlier judge alone, which the output has not.
+Guarantee: with `--rescore` these differ by the columns of the earlier judge alone, which the output
+    has not.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, run_of_file
 
-SKIP_HINT = "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
+SKIP_HINT = (
+    "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
+)
 """How the good rows are judged, for messages about bad ones."""
 
 
@@ -38,7 +41,8 @@ class ScoreInput:
         own: the same rows as the output has them, before the columns that are added.
         datasets: what was read.
         earlier: reads the responses of a row, where an earlier run has sampled them.
-        answers_of: the complete run that judged the rows before, if `--rescore` has found it beside them.
+        answers_of: the complete run that judged the rows before, if `--rescore` has found it beside
+            them.
     """
 
     rows: DataSet
@@ -67,7 +71,11 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     with recording() as read:
         rows = load_rows(data, split=settings.split, skips=True)
     if rows.bad_lines and settings.on_bad_row == "fail":
-        more = f"\n{len(rows.bad_lines):,} lines are no JSON objects" if len(rows.bad_lines) > 1 else ""
+        more = (
+            f"\n{len(rows.bad_lines):,} lines are no JSON objects"
+            if len(rows.bad_lines) > 1
+            else ""
+        )
         raise DataError(f"{bad_line_words(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
     if not settings.rescore:
         return ScoreInput(rows, rows, tuple(read))
@@ -75,7 +83,8 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     is_sampled = RESPONSE in rows[0].values
     if is_sampled and settings.response_column not in (None, RESPONSE):
         raise SettingsError(
-            f"--response_column: with --rescore, the responses of {data} are those of its policy, in {RESPONSE}; leave "
+            f"--response_column: with --rescore, the responses of {data} are those of its policy, "
+            f"in {RESPONSE}; leave "
             "the setting out"
         )
     beside = run_of_file(Path(data).expanduser())
@@ -84,7 +93,9 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
     return ScoreInput(rows, own, tuple(read), earlier_responses if is_sampled else None, answers_of)
 
 
-def added_of_rows(tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
+def added_of_rows(
+    tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumns
+) -> Iterator[Mapping[str, JSON]]:
     """What is added to each row, in the order of the rows; in lists if the rows have several responses.
 
     The lines of one row are read after those of the other.
@@ -97,12 +108,16 @@ def added_of_rows(tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumn
         if bad is not None:
             yield columns.of_bad_row(bad.reason)
             continue
-        yield columns.of_row([_values(saved.line(place), columns) for place in tasks.places.of_row(row)])
+        yield columns.of_row(
+            [_values(saved.line(place), columns) for place in tasks.places.of_row(row)]
+        )
 
 
 def _values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
     sample = orjson.loads(line)
-    detail = sample.get("detail") or {"explanation": sample.get("error")}  # the policy failed: no judge said anything
+    detail = sample.get("detail") or {
+        "explanation": sample.get("error")
+    }  # the policy failed: no judge said anything
     judged = judged_values(
         sample["score"],
         sample["status"],
@@ -112,5 +127,9 @@ def _values(line: bytes, columns: AddedColumns) -> Mapping[str, JSON]:
         verdicts=[NamedVerdict(**each) for each in detail.get("verdicts", ())],
         columns=columns.verdicts,
     )
-    sampled = (sample.get("model_answer"), sample.get("thinking") or None, sample.get("finish_reason"))
+    sampled = (
+        sample.get("model_answer"),
+        sample.get("thinking") or None,
+        sample.get("finish_reason"),
+    )
     return {**dict(zip(SAMPLED, sampled, strict=True)), **judged}

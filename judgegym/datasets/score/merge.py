@@ -1,8 +1,9 @@
 """`judgegym score DATA --out FILE --merge N`: one file and one run of those of N shards, without a call to a judge.
 
-Guarantees: FILE has the bytes of one run over the whole data set (`files/shards.py`); the run beside it has the lines
-and the calls of all shards, as one run would have them, but for times; shards of different settings are not merged,
-nor one whose run was stopped after an earlier one had written its file.
+Guarantees: FILE has the bytes of one run over the whole data set (`files/shards.py`); the run
+beside it has the lines and the calls of all shards, as one run would have them, but for times;
+shards of different settings are not merged, nor one whose run was stopped after an earlier one had
+written its file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from judgegym.datasets.score.results import conclude, write_quarantine
 from judgegym.datasets.score.saved import open_run, read_ended, read_response
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.runs.damaged_lines import read_lines
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
+from judgegym.engine.runs.directory import (
+    CONFIG,
+    FAILURES,
+    METRICS,
+    SAMPLES,
+    read_settings,
+    run_directory_of,
+)
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.composed import with_all_choices
@@ -35,7 +43,9 @@ from judgegym.reports.run_page.page import write_report_after
 logger = logging.getLogger(__name__)
 
 
-async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> EvaluationResult | None:
+async def merge(
+    settings: ScoreSettings, data: str, out: Path, count: int
+) -> EvaluationResult | None:
     """Merge the shards beside a file into it. Returns the numbers of their runs; `None` if they have none.
 
     Args:
@@ -46,16 +56,21 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
 
     Raises:
         DataError: shards are missing, or were made of other rows.
-        RunDirectoryError: some shards have no run beside them, or one that has not ended, or their settings differ.
+        RunDirectoryError: some shards have no run beside them, or one that has not ended, or their
+            settings differ.
         UserError: the file cannot be written.
     """
     runs = [run_directory_of(shard.path(out)) for shard in shards_of(count)]
     there = [path for path in runs if (path / CONFIG).exists()]
     if there and len(there) < count:
         missing = next(path for path in runs if path not in there)
-        raise RunDirectoryError(f"{missing}: there is no run of this shard, and {there[0]} is one of another")
+        raise RunDirectoryError(
+            f"{missing}: there is no run of this shard, and {there[0]} is one of another"
+        )
     for path in there:
-        if not (path / METRICS).exists():  # written last: the shard's file may be older than its lines
+        if not (
+            path / METRICS
+        ).exists():  # written last: the shard's file may be older than its lines
             raise RunDirectoryError(
                 f"{path}: this run has not ended; go on with the command of the shard, and --resume"
             )
@@ -64,7 +79,9 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
     found = read_input(of_shards, data)
     await asyncio.to_thread(merge_shards, found.own, out, count, found.group_starts(of_shards))
     if not there:
-        logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
+        logger.warning(
+            "the shards have no runs beside them, so %s has none: there is nothing to report", out
+        )
         return None
     run = open_run(of_shards, out)
     with closing(run), run.log.ending():
@@ -73,8 +90,19 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
         await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
         # They were checked before they were judged.
         sampled, earlier = of_shards.responses_per_prompt, found.earlier
-        bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
-        tasks = ScoreTasks(found.rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad)
+        bad = {
+            row: error
+            for shard in shards_of(count)
+            for row, error in read_quarantine(shard.path(out)).items()
+        }
+        tasks = ScoreTasks(
+            found.rows,
+            of_shards,
+            lambda task: None,
+            sampled=sampled,
+            earlier=earlier,
+            known_bad=bad,
+        )
         await write_quarantine(tasks, out, run.disk)
         with closing(read_ended(tasks, run)) as saved:
             result = await conclude(of_shards, found, tasks, saved, started)
@@ -88,7 +116,9 @@ def _lines(runs: Sequence[Path], name: str) -> Iterator[bytes]:
     return (line.data.rstrip(b"\n") + b"\n" for line in lines)
 
 
-def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path) -> ScoreSettings:
+def _common_settings(
+    runs: Sequence[Path], settings: ScoreSettings, data: str, out: Path
+) -> ScoreSettings:
     """The settings of all runs.
 
     Raises:
@@ -98,7 +128,11 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
     configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
     for path, config in zip(runs, compared, strict=True):
-        operational = {each.name for each in declared_settings(with_all_choices(ScoreSettings)) if each.is_operational}
+        operational = {
+            each.name
+            for each in declared_settings(with_all_choices(ScoreSettings))
+            if each.is_operational
+        }
         differences = [
             f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
             for name in {**first, **config}
@@ -106,11 +140,18 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
         ]
         if differences:
             raise RunDirectoryError(
-                f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not shards of one run:\n  "
-                + "\n  ".join(differences)
+                f"{path / CONFIG}: has other settings than {runs[0] / CONFIG}, so these are not "
+                "shards of one run:\n  " + "\n  ".join(differences)
             )
     of_command = ("resume", "write_report", "max_judge_error_rate")
-    own = {"data": data, "out": out, "shard": None, **{name: getattr(settings, name) for name in of_command}}
-    usual = ScoreSettings().public()  # what is not named is found by its usual name, and need not be there
+    own = {
+        "data": data,
+        "out": out,
+        "shard": None,
+        **{name: getattr(settings, name) for name in of_command},
+    }
+    usual = (
+        ScoreSettings().public()
+    )  # what is not named is found by its usual name, and need not be there
     named = {name: value for name, value in configs[0].items() if value != usual.get(name)}
     return settings_from_keywords(ScoreSettings, {**named, **own}, prefix=f"{runs[0] / CONFIG}: ")

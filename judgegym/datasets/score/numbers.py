@@ -1,15 +1,18 @@
 """The metrics of a run, from its lines on disk.
 
-Guarantees: tasks come in the order of the data set, so that no number depends on which was judged first; of a response
-numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An empty response counts
-as 0. Intervals are over prompts, whichever rows have them.
+Guarantees: tasks come in the order of the data set, so that no number depends on which was judged
+first; of a response
+numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An
+empty response counts as 0. Intervals are over prompts, whichever rows have them.
 
 A ratio over tasks of which some are equal: these are judged once, so they are one observation.
 
-What several responses to one prompt say beside their mean: the best of them, and whether the chosen ones win.
+What several responses to one prompt say beside their mean: the best of them, and whether the chosen
+    ones win.
 
-Guarantees: a task counts only if none of its responses has failed, since the best of the others, or their order, would
-be a number in place of the missing one; tasks that are left out are counted. An empty response counts as 0, here as in
+Guarantees: a task counts only if none of its responses has failed, since the best of the others, or
+their order, would be a number in place of the missing one; tasks that are left out are counted. An
+empty response counts as 0, here as in
 the mean score: it is an answer, and a bad one.
 """
 
@@ -56,13 +59,16 @@ class ClusteredRatio:
         self._totals[self._first[task]] += total
         self._weights[self._first[task]] += weight
 
-    def record(self, metrics: MetricAggregator, name: str, prompts: array[int], ends: Ends | None = None) -> None:
+    def record(
+        self, metrics: MetricAggregator, name: str, prompts: array[int], ends: Ends | None = None
+    ) -> None:
         """Record the ratio with its interval over prompts.
 
         Args:
             metrics: takes it.
             name: of the ratio.
-            prompts: for each task the code of its prompt; those with the same one are one observation.
+            prompts: for each task the code of its prompt; those with the same one are one
+                observation.
             ends: of the scale, if it is not from 0 to 1.
         """
         totals, weights = self._totals, self._weights
@@ -70,7 +76,9 @@ class ClusteredRatio:
             import numpy as np  # late, as everywhere: --help needs none
 
             _, first, places = np.unique(prompts, return_index=True, return_inverse=True)
-            totals, weights = (array("d", np.bincount(first[places], column)) for column in (totals, weights))
+            totals, weights = (
+                array("d", np.bincount(first[places], column)) for column in (totals, weights)
+            )
         metrics.begin_row(None)
         for total, weight in zip(totals, weights, strict=True):
             if weight:
@@ -90,7 +98,8 @@ class WithinRows:
 
         Args:
             first_equal: for each task the first one that is equal to it.
-            chosen: of each task how many of its responses, the first ones, are preferred; empty without preferences.
+            chosen: of each task how many of its responses, the first ones, are preferred; empty
+                without preferences.
         """
         names = (BEST, MARGIN, CHOSEN_HIGHER) if chosen else (BEST,)
         self._ratios = {name: ClusteredRatio(first_equal) for name in names}
@@ -138,15 +147,25 @@ class WithinRows:
             metrics.expect("each prompt with several responses has one that failed", name)
         for size, ratio in self._worst.items():
             ratio.record(metrics, WORST_OF[size], prompts)
-        largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[:most_categories]
+        largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[
+            :most_categories
+        ]
         for name in largest:
-            metrics.ratio(f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name])
+            metrics.ratio(
+                f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name]
+            )
 
 
 HEADLINE, HEADLINE_WORDS = "mean_score", "mean score"
 MOST_CATEGORIES = 100
 """So many have metrics of their own: a column of other values than a few kinds would fill the file."""
-QUANTILES = {"score_min": 0.0, "score_p10": 0.1, "score_p25": 0.25, "score_median": 0.5, "score_p75": 0.75}
+QUANTILES = {
+    "score_min": 0.0,
+    "score_p10": 0.1,
+    "score_p25": 0.25,
+    "score_median": 0.5,
+    "score_p75": 0.75,
+}
 QUANTILES |= {"score_p90": 0.9, "score_max": 1.0}
 _BINS = 10
 _NO_SCORE = "no response has a score"
@@ -191,7 +210,9 @@ def score_numbers(
     metrics = MetricAggregator("eval")
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
     mean, within = ClusteredRatio(tasks.first_equal), WithinRows(tasks.first_equal, tasks.chosen)
-    verdicts = VerdictNumbers(tasks.questions, lambda: ClusteredRatio(tasks.first_equal), MOST_CATEGORIES)
+    verdicts = VerdictNumbers(
+        tasks.questions, lambda: ClusteredRatio(tasks.first_equal), MOST_CATEGORIES
+    )
     scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
         samples = [saved.sample(place) for place in tasks.places.of_task(number)]
@@ -224,7 +245,9 @@ def score_numbers(
     within.record(metrics, prompts, MOST_CATEGORIES)
     _record_distribution(metrics, scores)
     for name, found in categories.largest(MOST_CATEGORIES)[0].items():
-        metrics.ratio(f"{HEADLINE}_category_{metrics.names(name)}", found.value * found.rows, found.rows)
+        metrics.ratio(
+            f"{HEADLINE}_category_{metrics.names(name)}", found.value * found.rows, found.rows
+        )
     verdicts.record(metrics, prompts)
     shared.record(metrics, outcomes)
     result = metrics.result()
@@ -251,19 +274,29 @@ def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> Non
 def tenths(scores: Sequence[float]) -> list[tuple[str, int]]:
     """How many scores there are in each tenth of the scale, of which the last one holds the highest, too.
 
-    The scale is from 0 to 1, or, of a reward model's numbers beyond that, from the lowest to the highest.
+    The scale is from 0 to 1, or, of a reward model's numbers beyond that, from the lowest to the
+    highest.
     """
     lowest, highest = min(scores), max(scores)
     if lowest >= 0.0 and highest <= 1.0:
         lowest, highest = 0.0, 1.0
     span = highest - lowest or 1.0
     edges = [lowest + span * place / _BINS for place in range(_BINS + 1)]
-    counts = Counter(min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores)
-    return [(f"{low:.1f} to {high:.1f}", counts[place]) for place, (low, high) in enumerate(pairwise(edges))]
+    counts = Counter(
+        min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores
+    )
+    return [
+        (f"{low:.1f} to {high:.1f}", counts[place])
+        for place, (low, high) in enumerate(pairwise(edges))
+    ]
 
 
 def score_table(scores: Sequence[float]) -> Table:
     """How many scores there are in each tenth of the scale, and their shares."""
     names, counts = zip(*tenths(scores), strict=True)
     shares = (percent(count / len(scores)) for count in counts)
-    return Table("Scores", ("score", *names), (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))
+    return Table(
+        "Scores",
+        ("score", *names),
+        (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)),
+    )

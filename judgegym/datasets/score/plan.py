@@ -1,6 +1,7 @@
 """`judgegym score --plan`: what a run would ask, and what that would cost. Nobody is asked.
 
-The run's own judge, and its policy if there is one, go through a sample of the rows (`judgegym.engine.plan`). Of a run
+The run's own judge, and its policy if there is one, go through a sample of the rows
+(`judgegym.engine.plan`). Of a run
 that a plan is to resume, files are only read: neither its lock nor its files are touched.
 """
 
@@ -36,7 +37,9 @@ class _ScoredRows(PlanSource):
     def __init__(self, run: ScoreRun, dry: DryRun) -> None:
         """Plan a run that has read its rows."""
         self._run, self._dry, self._tasks = run, dry, run.tasks
-        self._judge = ResponseJudge(partial(judge_responses, run.scorer), run.settings, run.clients.policy)
+        self._judge = ResponseJudge(
+            partial(judge_responses, run.scorer), run.settings, run.clients.policy
+        )
         self._judged = self._left = 0
 
     def left(self, run: Path | None) -> Sequence[int]:
@@ -45,7 +48,9 @@ class _ScoredRows(PlanSource):
         for _, sample in () if run is None else read_lines(run / SAMPLES, read_response):
             if (place := place_of(sample, self._tasks)) is not None:
                 judged[place] = 1
-        left = missing_tasks(self._tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
+        left = missing_tasks(
+            self._tasks, (place for place, is_judged in enumerate(judged) if not is_judged)
+        )
         self._judged, self._left = sum(judged), len(left)
         return left
 
@@ -67,8 +72,14 @@ class _ScoredRows(PlanSource):
         """See `PlanSource`."""
         tasks = self._tasks
         empty = f", {tasks.empty:,} of them empty, which are not judged" if tasks.empty else ""
-        equal = sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number))
-        shared = f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
+        equal = sum(
+            number != first
+            for number, first in enumerate(tasks.first_equal)
+            if tasks.places.of_task(number)
+        )
+        shared = (
+            f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
+        )
         yield "rows", f"{len(tasks.numbers):,}"
         yield "responses", f"{tasks.places.count:,}{empty}"
         if self._run.settings.resume:
@@ -77,7 +88,12 @@ class _ScoredRows(PlanSource):
 
 
 async def plan_of(
-    loaded: LoadedSettings[ScoreSettings], data: str, out: Path, *, run: Path | None, dry: DryRun | None = None
+    loaded: LoadedSettings[ScoreSettings],
+    data: str,
+    out: Path,
+    *,
+    run: Path | None,
+    dry: DryRun | None = None,
 ) -> Plan:
     """Plan a run.
 
@@ -89,7 +105,8 @@ async def plan_of(
         dry: of several runs that are planned together; by default the run has its own.
 
     Raises:
-        UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
+        UserError: the run would not begin either: the data or the settings are wrong, or the run
+            cannot be read.
     """
     settings, dry = loaded.settings, dry or DryRun()
     dry.parts, dry.formats = frozenset(settings.part_names), known_prompts(settings)

@@ -1,10 +1,13 @@
 """The end of a run whose responses have all ended: its metrics, `metrics.json`, and what is to be said of it.
 
-Guarantee: what is computed comes from the lines on disk, in a thread, so that a signal is heard meanwhile.
+Guarantee: what is computed comes from the lines on disk, in a thread, so that a signal is heard
+    meanwhile.
 
-`metrics.json` of a run: in the structure of an evaluation's, so that whatever reads one reads the other.
+`metrics.json` of a run: in the structure of an evaluation's, so that whatever reads one reads the
+other.
 
-What the command prints of a run: the mean score, what went wrong, the cost, where all is, and what to type next.
+What the command prints of a run: the mean score, what went wrong, the cost, where all is, and what
+    to type next.
 """
 
 from __future__ import annotations
@@ -132,7 +135,8 @@ async def conclude(
         said.append(terminal.offline_notice(settings.stand_ins))
     if len(numbers.categories) > MOST_CATEGORIES:
         said.append(
-            f"{settings.category_column} has {len(numbers.categories):,} values; the {MOST_CATEGORIES} most frequent "
+            f"{settings.category_column} has {len(numbers.categories):,} values; the "
+            f"{MOST_CATEGORIES} most frequent "
             "have metrics of their own."
         )
     rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds)
@@ -154,7 +158,11 @@ async def conclude(
     rate = rate_words(judged / seconds, "responses") if seconds else ""
     remarks = ("since it was resumed" if earlier else "", rate, latency_words(metrics, "eval"))
     is_whole = outcomes.finished == outcomes.rows
-    of = f"{outcomes.rows:,} responses" if is_whole else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
+    of = (
+        f"{outcomes.rows:,} responses"
+        if is_whole
+        else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
+    )
     mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished)
     preferred = _preferred(metrics)
     summary = Summary(
@@ -176,19 +184,25 @@ async def conclude(
     return EvaluationResult(run.path, metrics, problem, tuple(said), numbers.tables, summary)
 
 
-def _log_result(run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest: float) -> str | None:
+def _log_result(
+    run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest: float
+) -> str | None:
     """Write the result to the log of the run; return why the command must fail, if too many responses failed."""
     if _VALUE in metrics.values:
         run.log.write(f"{_VALUE}: {metrics.values[_VALUE]:.4f}")
     failed = outcomes.rows - outcomes.finished
     if not failed:
         return None
-    line = f"{failed} of {outcomes.rows} responses have no score; the last error: {outcomes.last_error}"
+    line = (
+        f"{failed} of {outcomes.rows} responses have no score; the last error: "
+        f"{outcomes.last_error}"
+    )
     run.log.write(line, logging.WARNING)
     if failed / outcomes.rows <= highest:
         return None
     problem = (
-        f"{failed:,} of {outcomes.rows:,} responses have no score ({percent(failed / outcomes.rows)}); "
+        f"{failed:,} of {outcomes.rows:,} responses have no score "
+        f"({percent(failed / outcomes.rows)}); "
         f"--max_judge_error_rate allows {percent(highest)}. The last error: {outcomes.last_error}"
     )
     run.log.write(problem, logging.ERROR)
@@ -243,7 +257,8 @@ def _answers_of(run: SavedRun) -> dict[str, JSON]:
         "policy": run.policy,
         "judge": run.judge,
         "date": run.date.isoformat(timespec="seconds"),
-        asked: wire.lookup(general, f"protocol.{asked}") or wire.lookup(general, f"answers_of.{asked}"),
+        asked: wire.lookup(general, f"protocol.{asked}")
+        or wire.lookup(general, f"answers_of.{asked}"),
         "datasets": wire.lookup(general, "answers_of.datasets", general.get("datasets")),
     }
 
@@ -253,11 +268,15 @@ def _distribution(metrics: Metrics) -> Iterator[SummaryLine]:
     median, lower, upper, least, most = (metrics.values.get(f"eval/score_{name}") for name in names)
     if median is not None:
         yield SummaryLine(
-            "median", f"{median:.4f}", f"the middle half {lower:.4f} to {upper:.4f}, all {least:.4f} to {most:.4f}"
+            "median",
+            f"{median:.4f}",
+            f"the middle half {lower:.4f} to {upper:.4f}, all {least:.4f} to {most:.4f}",
         )
     equal = metrics.values["eval/equal_responses"]
     if equal:
-        yield SummaryLine("equal", f"{equal:,}", "responses that share the judgment of an equal one")
+        yield SummaryLine(
+            "equal", f"{equal:,}", "responses that share the judgment of an equal one"
+        )
 
 
 def _preferred(metrics: Metrics) -> SummaryLine | None:
@@ -266,20 +285,32 @@ def _preferred(metrics: Metrics) -> SummaryLine | None:
     if name not in metrics.values:
         return None
     prompts = counted(metrics.observations[name], "prompt")
-    return headline_line(metrics, name, _CHOSEN.words, of=prompts, counted=metrics.observations[name])
+    return headline_line(
+        metrics, name, _CHOSEN.words, of=prompts, counted=metrics.observations[name]
+    )
 
 
 def _within_rows(metrics: Metrics) -> Iterator[SummaryLine]:
-    shown = [each for each in _WITHIN_ROWS if each is not _CHOSEN or f"eval/{CHOSEN_HIGHER}" not in metrics.values]
+    shown = [
+        each
+        for each in _WITHIN_ROWS
+        if each is not _CHOSEN or f"eval/{CHOSEN_HIGHER}" not in metrics.values
+    ]
     yield from outcome_lines(shown, metrics, "eval", faults=False)
     incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
     if incomplete:
-        yield SummaryLine("left out of these", f"{incomplete:,}", "prompts of which a response has no score")
+        yield SummaryLine(
+            "left out of these", f"{incomplete:,}", "prompts of which a response has no score"
+        )
 
 
 def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
     """What went wrong, each only above 0."""
-    what = "empty" if metrics.values.get("eval/policy_calls") is None else "empty, malformed or refusals"
+    what = (
+        "empty"
+        if metrics.values.get("eval/policy_calls") is None
+        else "empty, malformed or refusals"
+    )
     suspects = "tokens or markers of the judge's prompt, in texts under judgment"
     invalid = Status.INVALID_COMPLETION.value
     found = [
@@ -287,8 +318,16 @@ def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Summary
         for status, words in FAILURE_WORDS.items()
     ]
     found += [
-        ("invalid", outcomes.statuses[invalid], f"responses are {what}: no score, and 0 in the mean"),
-        ("bad rows", _count(metrics, "bad_rows"), f"rows could not be judged; {run.stem}.quarantine.jsonl says why"),
+        (
+            "invalid",
+            outcomes.statuses[invalid],
+            f"responses are {what}: no score, and 0 in the mean",
+        ),
+        (
+            "bad rows",
+            _count(metrics, "bad_rows"),
+            f"rows could not be judged; {run.stem}.quarantine.jsonl says why",
+        ),
         ("suspects", _count(metrics, "judge_injection_suspects"), suspects),
     ]
     yield from (SummaryLine(words, f"{count:,}", remark) for words, count, remark in found if count)
@@ -303,11 +342,15 @@ def select_commands(out: Path, *, is_several: bool) -> list[str]:
 
     Args:
         out: the file of the scored rows.
-        is_several: there are several responses to a prompt, which were judged together or stand in one row.
+        is_several: there are several responses to a prompt, which were judged together or stand in
+            one row.
     """
     rules = _OF_SEVERAL if is_several else _OF_ONE
     targets = [(str(out.parent / folder / f"train{out.suffix}"), rule) for folder, *rule in rules]
-    return [shlex.join(["judgegym", "select", str(out), "--out", target, *rule]) for target, rule in targets]
+    return [
+        shlex.join(["judgegym", "select", str(out), "--out", target, *rule])
+        for target, rule in targets
+    ]
 
 
 def show_result(result: EvaluationResult | None, out: Path, then: Sequence[str] = ()) -> None:
@@ -325,9 +368,15 @@ def show_result(result: EvaluationResult | None, out: Path, then: Sequence[str] 
         run = result.path
         there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
         lines += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
-        commands += [] if (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
+        commands += (
+            [] if (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
+        )
     commands += then
-    for line in (*lines, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)):
+    for line in (
+        *lines,
+        *(["Next:"] if commands else []),
+        *(f"  {command}" for command in commands),
+    ):
         terminal.say(line)
 
 

@@ -1,7 +1,7 @@
 """One run of `judgegym score`: its rows, its judge, the run directory, and the file that it writes at the end.
 
-Guarantees: all rows are read and checked before the first call; an answer is in the ledger before it is used; FILE is
-written as a whole, when each response has ended with a score or a failure.
+Guarantees: all rows are read and checked before the first call; an answer is in the ledger before
+it is used; FILE is written as a whole, when each response has ended with a score or a failure.
 """
 
 from __future__ import annotations
@@ -65,11 +65,14 @@ class ScoreRun:
     """The rows of a data set, and their judge.
 
     Attributes:
-        progress: how many responses have ended, with a score or a failure, those of earlier runs included.
+        progress: how many responses have ended, with a score or a failure, those of earlier runs
+            included.
         anchor_judge: who judges the anchors; `None` without any.
     """
 
-    def __init__(self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients) -> None:
+    def __init__(
+        self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients
+    ) -> None:
         """Read and check all rows.
 
         Args:
@@ -87,14 +90,23 @@ class ScoreRun:
         self.input = found = read_input(settings, data)
         sampled = settings.responses_per_prompt
         self.tasks = tasks = ScoreTasks(
-            found.rows, settings, self.scorer.check, self._numbers(), sampled=sampled, earlier=found.earlier
+            found.rows,
+            settings,
+            self.scorer.check,
+            self._numbers(),
+            sampled=sampled,
+            earlier=found.earlier,
         )
         if settings.on_bad_row == "fail" or len(tasks.bad) == len(found.rows):
             tasks.require_all(f"\n{SKIP_HINT}")
         self.gold = self._gold_labels()
         if settings.shard is not None:
-            tasks.note_questions(number for number in range(len(found.rows)) if number not in tasks.numbers)
-        self.columns = AddedColumns(tasks.several, sampled=sampled is not None, verdicts=tasks.questions.columns)
+            tasks.note_questions(
+                number for number in range(len(found.rows)) if number not in tasks.numbers
+            )
+        self.columns = AddedColumns(
+            tasks.several, sampled=sampled is not None, verdicts=tasks.questions.columns
+        )
         check_columns(found.own, self.columns, out)
         self.anchor_judge: AnchorJudge | None = None
         if settings.anchors is not None:
@@ -108,15 +120,28 @@ class ScoreRun:
         log_unused_columns(data, tasks.reader.unused_columns)
         if tasks.bad:
             first = tasks.bad[min(tasks.bad)]
-            logger.warning("rows that cannot be judged, and have no score: %d; the first: %s", len(tasks.bad), first)
+            logger.warning(
+                "rows that cannot be judged, and have no score: %d; the first: %s",
+                len(tasks.bad),
+                first,
+            )
         if tasks.bad_lines:
-            logger.warning("lines of %s that are no JSON objects, and are left out: %d", data, len(tasks.bad_lines))
-        read_from = {**tasks.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
+            logger.warning(
+                "lines of %s that are no JSON objects, and are left out: %d",
+                data,
+                len(tasks.bad_lines),
+            )
+        read_from = {
+            **tasks.reader.columns,
+            **({} if found.earlier is None else {"responses": RESPONSE}),
+        }
         said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
         of = "" if settings.limit is None else f" of {len(found.rows):,}"
         logger.info("%s%s rows; %s", f"{len(tasks.numbers):,}", of, said)
 
-    async def run(self, display: ProgressDisplay, elsewhere: ActorPool | None = None) -> EvaluationResult:
+    async def run(
+        self, display: ProgressDisplay, elsewhere: ActorPool | None = None
+    ) -> EvaluationResult:
         """Judge what an earlier run has not judged, and write the file.
 
         Args:
@@ -127,7 +152,8 @@ class ScoreRun:
             RunDirectoryError: the run cannot be resumed, or another process is at it.
             NothingSucceeds: the first ten tasks failed.
             DiskFull: the disk refused for too long.
-            BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
+            BudgetSpent: the budget allows no further request. All answers are in the ledger, and no
+                file is written.
         """
         self._elsewhere = elsewhere
         self.progress = RunProgress("mean score", lambda: self._waiting, display)
@@ -140,11 +166,20 @@ class ScoreRun:
             earlier = await self._judge(run, saved)
             anchors = await judge_anchors(self.anchor_judge, run, keep_texts=settings.keep_calls)
             await saved.sort()
-            packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
+            packing = asyncio.create_task(
+                self._pack(run, saved)
+            )  # another core compresses the ledger meanwhile
             try:
                 await self._write(run, saved)
                 result = await conclude(
-                    settings, found, self.tasks, saved, started, earlier=earlier, asked=self.clients, anchors=anchors
+                    settings,
+                    found,
+                    self.tasks,
+                    saved,
+                    started,
+                    earlier=earlier,
+                    asked=self.clients,
+                    anchors=anchors,
                 )
             finally:
                 await packing  # the directory is this process's until then
@@ -158,7 +193,8 @@ class ScoreRun:
         Failures are judged again.
 
         Raises:
-            RunDirectoryError: a file cannot be read, or a line is of a row that this run leaves out on purpose.
+            RunDirectoryError: a file cannot be read, or a line is of a row that this run leaves out
+                on purpose.
         """
         changed, limit, tasks = 0, self.settings.limit, self.tasks
         for line, _ in run.lines(FAILURES, read_response):
@@ -166,7 +202,11 @@ class ScoreRun:
         for line, sample in run.lines(SAMPLES, read_response):
             place = place_of(sample, tasks)
             saved.begin_after(SAMPLES, line.offset + len(line.data))
-            gold = {} if place is None or self.gold is None else self.gold.values(*tasks.places.row(place))
+            gold = (
+                {}
+                if place is None or self.gold is None
+                else self.gold.values(*tasks.places.row(place))
+            )
             if place is not None and gold == {label.name: label.gold for label in sample.gold}:
                 saved.note(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
@@ -174,17 +214,23 @@ class ScoreRun:
             row, _ = response_of(sample.uid)
             if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
                 raise RunDirectoryError(
-                    f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; --resume would lose "
+                    f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; "
+                    "--resume would lose "
                     "it: expected no --limit, or as many rows as before"
                 )
             changed += 1
         if changed:
-            logger.warning("responses whose rows have changed since, and are judged again, or are gone: %d", changed)
+            logger.warning(
+                "responses whose rows have changed since, and are judged again, or are gone: %d",
+                changed,
+            )
 
     async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
         tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
-        judge = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), self.settings, policy)
+        judge = ResponseJudge(
+            self._elsewhere or partial(judge_responses, self.scorer), self.settings, policy
+        )
         numbers = missing_tasks(tasks, saved.missing)
         to_judge, equals = frozenset(numbers), defaultdict[int, list[int]](list)
         left = 0
@@ -193,36 +239,58 @@ class ScoreRun:
                 left += len(tasks.places.of_task(number))
                 if number != first:
                     equals[first].append(number)
-        finished = frozenset(tasks.uid(number) for number in range(len(tasks)) if number not in to_judge)
+        finished = frozenset(
+            tasks.uid(number) for number in range(len(tasks)) if number not in to_judge
+        )
         self.progress.done = earlier = len(saved) - left
         in_flight = self.settings.rows_in_progress(self.settings.units_in_flight)
         if policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
 
-        def record(number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        def record(
+            number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float
+        ) -> None:
             self._record(saved, number, task, judged, seconds)
             if number in equals:
                 shared = [replace(each, result=shared_judgment(each.judgment)) for each in judged]
                 for other in equals[number]:
                     self._record(saved, other, tasks[other], shared, 0.0)
 
-        with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
+        with closing(
+            CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)
+        ) as ledger:
             if earlier or ledger.is_resumed:
-                logger.info("resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss)
+                logger.info(
+                    "resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss
+                )
                 self.clients.note_served(ledger.earlier.served)
             self.clients.begin_after(ledger.earlier)
             async with judged_in_batches(run, ledger, self.settings):
                 with self.progress.shown(run.disk, run.log.write, left=left):
                     try:
                         await judge_rows(
-                            tasks, numbers, judge, task_end, record, ledger, in_flight=in_flight, is_first_run=is_first
+                            tasks,
+                            numbers,
+                            judge,
+                            task_end,
+                            record,
+                            ledger,
+                            in_flight=in_flight,
+                            is_first_run=is_first,
                         )
                     except NothingSucceeds as error:
-                        raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
+                        raise NothingSucceeds(
+                            f"{error} (all answers: {run.path / CALLS})"
+                        ) from error
         return earlier
 
     def _record(
-        self, saved: SavedResponses, number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float
+        self,
+        saved: SavedResponses,
+        number: int,
+        task: ScoreTask,
+        judged: Sequence[JudgedResponse],
+        seconds: float,
     ) -> None:
         """Write a line for each response of a task."""
         samples = samples_of(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
@@ -236,12 +304,16 @@ class ScoreRun:
         return "; ".join(filter(None, (self.clients.held_up, elsewhere))) or None
 
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
-        if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers
+        if (
+            self.settings.keep_calls or saved.are_complete
+        ):  # failed responses still need the answers
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = partial(added_of_rows, self.tasks, saved, self.columns)
-        content = scored_content(StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns)
+        content = scored_content(
+            StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns
+        )
         await run.disk.write(self.out, content, in_thread=True)
         await write_quarantine(self.tasks, self.out, run.disk)
 
@@ -251,7 +323,8 @@ class ScoreRun:
             return None
         if self.settings.responses_per_prompt is not None:
             raise SettingsError(
-                "--gold_column: --responses_per_prompt asks for new responses, which have no gold label"
+                "--gold_column: --responses_per_prompt asks for new responses, which have no gold "
+                "label"
             )
         places = self.tasks.places
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
@@ -260,7 +333,9 @@ class ScoreRun:
         def count(row: int) -> int:
             return len(places.of_row(row))
 
-        return GoldColumn(self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale, kind=kind)
+        return GoldColumn(
+            self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale, kind=kind
+        )
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""

@@ -1,6 +1,7 @@
 """The judged responses of a run on disk, by their places in the data set.
 
-A judged response as a line of the run: in the form of an evaluation's samples, so that every tool reads it.
+A judged response as a line of the run: in the form of an evaluation's samples, so that every tool
+    reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from judgegym.engine.loop import RowEnd
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun, read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, response_of_uid, run_directory_of
+from judgegym.engine.runs.directory import (
+    FAILURES,
+    SAMPLES,
+    RunDirectory,
+    response_of_uid,
+    run_directory_of,
+)
 from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.core.judgment import Judgment, NamedVerdict, Status
@@ -35,7 +42,8 @@ class ScoreDetail:
     Attributes:
         explanation: the judge's reasons.
         components: numbers from which the score is computed: `raw` in the judge's own task, ….
-        verdicts: on each aspect or criterion, also where others have none, so that there is no score.
+        verdicts: on each aspect or criterion, also where others have none, so that there is no
+            score.
         tags: of a checklist, the score of each tag.
     """
 
@@ -72,7 +80,11 @@ def open_saved(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
 
 
 def samples_of(
-    task: ScoreTask, digest: str, judged: Sequence[JudgedResponse], seconds: float, gold: GoldColumn | None = None
+    task: ScoreTask,
+    digest: str,
+    judged: Sequence[JudgedResponse],
+    seconds: float,
+    gold: GoldColumn | None = None,
 ) -> Iterator[Sample[ScoreDetail]]:
     """The samples of a task's responses, in their order.
 
@@ -91,11 +103,17 @@ def samples_of(
         "context": shown.context,
     }
     if shown.levels:
-        found["levels"] = "\n".join(f"Score {level}: {description}" for level, description in shown.levels)
+        found["levels"] = "\n".join(
+            f"Score {level}: {description}" for level, description in shown.levels
+        )
     if shown.aspects is not None:
-        found["aspects"] = "\n".join(f"{aspect.name}: {aspect.definition}" for aspect in shown.aspects)
+        found["aspects"] = "\n".join(
+            f"{aspect.name}: {aspect.definition}" for aspect in shown.aspects
+        )
     if shown.criteria is not None:
-        found["criteria"] = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in shown.criteria)
+        found["criteria"] = "\n".join(
+            f"[{one.points:g}] {one.name}: {one.text}" for one in shown.criteria
+        )
     texts = {title: text for title, text in found.items() if text is not None}
     for place, (uid, response) in enumerate(zip(task.uids, judged, strict=True)):
         completion, result = response.completion, response.judgment
@@ -108,11 +126,18 @@ def samples_of(
             completions=() if completion is None else (completion,),
             judgment=None if completion is None else _judgment(result),
             score=result.score,
-            run=SampleRun(seconds if place == 0 else 0.0, policy_calls, None if completion is None else result.runs),
+            run=SampleRun(
+                seconds if place == 0 else 0.0,
+                policy_calls,
+                None if completion is None else result.runs,
+            ),
             policy_error=result.explanation if completion is None else None,
             task_digest=digest,
-            # An empty response is a bad answer; one whose judge failed adds nothing to the mean score.
-            headline=None if completion is None or result.is_failed else HeadlineTerm(result.score or 0.0, 1.0),
+            # An empty response is a bad answer; one whose judge failed adds nothing to the mean
+            # score.
+            headline=None
+            if completion is None or result.is_failed
+            else HeadlineTerm(result.score or 0.0, 1.0),
             texts=texts,
             gold=() if gold is None else gold.labels(row, number, result),
         )
@@ -133,14 +158,20 @@ def _judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
 def task_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
     """How a task ended.
 
-    That a policy never gave a response in an earlier run says nothing of this one's endpoints, nor does a rule that
-    cannot say.
+    That a policy never gave a response in an earlier run says nothing of this one's endpoints, nor
+    does a rule that cannot say.
     """
     results = [response.judgment for response in judged]
     failed = [result.is_failed for result in results]
     was_asked = not task.earlier or any(response.result is None for response in task.earlier)
-    is_silent = all(result.status == Status.UNPARSABLE and not result.judge_calls for result in results)
-    return RowEnd(not any(failed), results[0].explanation if all(failed) else None, was_asked and not is_silent)
+    is_silent = all(
+        result.status == Status.UNPARSABLE and not result.judge_calls for result in results
+    )
+    return RowEnd(
+        not any(failed),
+        results[0].explanation if all(failed) else None,
+        was_asked and not is_silent,
+    )
 
 
 def read_response(line: RawLine) -> Sample[JSON]:
@@ -165,7 +196,10 @@ def _is_of(tasks: ScoreTasks, place: int, sample: Sample[JSON]) -> bool:
     if sample.task_digest != tasks.key(tasks.places.task(place)).hex():
         return False
     row, _ = tasks.places.row(place)
-    if tasks.are_groups and sample.completions[0].answer != tasks.reader.task(row).judge_task.response:
+    if (
+        tasks.are_groups
+        and sample.completions[0].answer != tasks.reader.task(row).judge_task.response
+    ):
         return False  # of an equal group it was another member
     return sample.category == tasks.reader.category(row)
 
@@ -185,7 +219,9 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
             saved.note(place, line, sample.status, is_complete=sample.status in FINISHED)
     if missing := saved.missing:
         row, _ = tasks.places.row(missing[0])
-        raise RunDirectoryError(f"{run.path}: {len(missing)} responses have no line, such as one of row {row + 1}")
+        raise RunDirectoryError(
+            f"{run.path}: {len(missing)} responses have no line, such as one of row {row + 1}"
+        )
     return saved
 
 
@@ -197,7 +233,9 @@ def response_of(uid: str) -> tuple[int, int | None]:
     """
     found = response_of_uid(uid)
     if found is None:
-        raise ValueError(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
+        raise ValueError(
+            f"expected a judged response of a data set, such as row-1; found the uid {uid!r}"
+        )
     return found
 
 

@@ -38,7 +38,8 @@ class RowsRunSettings(BudgetSettings, SourcedSettings):
     on with the others."""
     on_bad_row: Literal["fail", "skip"] = operational("fail", group="data")
     """What to do if rows cannot be judged (no response, an image, a line that is no JSON). fail: judge nothing, and
-    name them. skip: judge the others; FILE has these rows without a score, with the status bad_row, and FILE's
+    name them. skip: judge the others; FILE has these rows without a score, with the status bad_row,
+        and FILE's
     quarantine.jsonl has row, column and reason of each."""
     config: Path | None = operational(None)
     """Read settings from this YAML file."""
@@ -67,7 +68,8 @@ class ScoreRunSettings(RowsRunSettings):
     responses that a policy was asked for, those in policy/response are judged."""
     gold_column: str | None = setting(None, group="data")
     """Compare the judge with the gold label of each response in this column: a number on the judge's scale, a text
-    (yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several responses. The judge
+    (yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several
+    responses. The judge
     is not shown it; judgegym report and compare --gold show how far it agrees."""
     labels: Path | None = operational(None, group="data")
     """Correct the mean score by the labels of people in this file, which are of this run's responses (judgegym label
@@ -90,7 +92,9 @@ class ScoreRunSettings(RowsRunSettings):
     at any time; for 100,000 responses that takes several seconds."""
 
 
-class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):
+class ScoreSettings(
+    JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings
+):
     """All settings of the command, under one set of names."""
 
     @property
@@ -107,14 +111,24 @@ class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, Co
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.
 
-        What may be spent is left out, because it is of one command: who goes on says how much more that may be.
-        The default name of the key's variable is left out, because a key whose variable is named in a file may be sent
-        to any host.
+        What may be spent is left out, because it is of one command: who goes on says how much more
+        that may be. The default name of the key's variable is left out, because a key whose
+        variable is named in a file may be sent to any host.
         """
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "trace", "resume", "plan", "merge", "labels", *BUDGETS):
+        for name in (
+            "config",
+            "show_config",
+            "profile",
+            "trace",
+            "resume",
+            "plan",
+            "merge",
+            "labels",
+            *BUDGETS,
+        ):
             del found[name]
         if not self.asks_endpoint:  # who reads the file has a name for the judge
             del found["judge_base_url"]

@@ -1,8 +1,9 @@
 """The metrics of a run by aspect, criterion and tag, and how people see them.
 
-Guarantees: a verdict counts wherever there is one, also where another question of the response has none, so that the
-response has no score; a missing verdict is no number. Names of metrics are those of the environments aspect_critique
-and rubric_checklist. Where rows have different questions, there are no metrics by name, but those by tag.
+Guarantees: a verdict counts wherever there is one, also where another question of the response has
+none, so that the response has no score; a missing verdict is no number. Names of metrics are those
+of the environments aspect_critique and rubric_checklist. Where rows have different questions, there
+are no metrics by name, but those by tag.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class PlainRatio:
         self.total += total
         self.weight += weight
 
-    def record(self, metrics: MetricAggregator, name: str, prompts: array[int] | None = None) -> None:
+    def record(
+        self, metrics: MetricAggregator, name: str, prompts: array[int] | None = None
+    ) -> None:
         """Record the ratio, if there is an observation."""
         if self.weight:
             metrics.ratio(name, self.total, self.weight)
@@ -58,7 +61,9 @@ class PlainRatio:
 class VerdictNumbers:
     """Collects verdicts and the scores of tags, response by response."""
 
-    def __init__(self, questions: Questions, new_ratio: Callable[[], Ratio], most_tags: int) -> None:
+    def __init__(
+        self, questions: Questions, new_ratio: Callable[[], Ratio], most_tags: int
+    ) -> None:
         """Begin without a response.
 
         Args:
@@ -68,7 +73,9 @@ class VerdictNumbers:
         """
         self._questions, self._most_tags = questions, most_tags
         names, has_intervals = questions.shared, len(questions.shared) <= MOST_WITH_INTERVAL
-        self._rates: dict[str, Ratio] = {name: new_ratio() if has_intervals else PlainRatio() for name in names}
+        self._rates: dict[str, Ratio] = {
+            name: new_ratio() if has_intervals else PlainRatio() for name in names
+        }
         self._yes = {name: PlainRatio() for name in names}
         self._tags: dict[str, PlainRatio] = {}
         self._invalid = 0
@@ -92,7 +99,9 @@ class VerdictNumbers:
 
     @property
     def _largest_tags(self) -> Sequence[tuple[str, PlainRatio]]:
-        return sorted(self._tags.items(), key=lambda item: (-item[1].weight, item[0]))[: self._most_tags]
+        return sorted(self._tags.items(), key=lambda item: (-item[1].weight, item[0]))[
+            : self._most_tags
+        ]
 
     def record(self, metrics: MetricAggregator, prompts: array[int]) -> None:
         """Record the metrics; their intervals are over `prompts`, of which each task has one."""
@@ -119,8 +128,13 @@ class VerdictNumbers:
                 rows.append((name, beside, percent(metrics.values[metric]), interval, counted))
         header = ("aspect", "yes", "passes") if is_aspect else ("criterion", "points", "met")
         if rows:
-            yield Table("Aspects" if is_aspect else "Criteria", (*header, "95 %", "responses"), tuple(rows))
-        tags = [(tag, f"{of.total / of.weight:.4f}", f"{of.weight:,.0f}") for tag, of in self._largest_tags]
+            yield Table(
+                "Aspects" if is_aspect else "Criteria", (*header, "95 %", "responses"), tuple(rows)
+            )
+        tags = [
+            (tag, f"{of.total / of.weight:.4f}", f"{of.weight:,.0f}")
+            for tag, of in self._largest_tags
+        ]
         if tags:
             yield Table("Tags", ("tag", "score", "responses"), tuple(tags))
 
@@ -139,7 +153,13 @@ def verdict_sections(tables: Sequence[Table]) -> Iterator[Section]:
         lines = []
         for row in table.rows[:_MOST_LINES]:
             interval = f"95 %: {row[3]}" if value == 2 and row[3] else ""
-            lines.append(SummaryLine(row[0], row[value], ", ".join(filter(None, (interval, f"{row[-1]} responses")))))
+            lines.append(
+                SummaryLine(
+                    row[0], row[value], ", ".join(filter(None, (interval, f"{row[-1]} responses")))
+                )
+            )
         more = len(table.rows) - len(lines)
-        lines += [SummaryLine("…", f"{more:,}", "more, in metrics.json and on the page")] if more else []
+        lines += (
+            [SummaryLine("…", f"{more:,}", "more, in metrics.json and on the page")] if more else []
+        )
         yield Section(f"{table.title.lower()}: {table.header[value]}", lines)

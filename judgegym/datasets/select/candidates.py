@@ -1,18 +1,20 @@
 """The responses of a scored file, gathered by prompt.
 
-Guarantee: memory holds no text, however long the texts are; those that are selected are read again when they are
-written.
+Guarantee: memory holds no text, however long the texts are; those that are selected are read again
+when they are written.
 
 The prompt and the responses of a row as turns, which the judge was shown as texts.
 
-Guarantee: written as a text, the turns are what the judge saw. Messages of the row stay messages, with their system
-turns and the turns of tools; a text is one turn. What is no message in the row (columns that are joined, for example)
-is one turn with the text that the judge saw.
+Guarantee: written as a text, the turns are what the judge saw. Messages of the row stay messages,
+with their system turns and the turns of tools; a text is one turn. What is no message in the row
+(columns that are joined, for example) is one turn with the text that the judge saw.
 
-The prompts and responses of a scored file, whoever wrote them: the input's columns, or the policy that was sampled.
+The prompts and responses of a scored file, whoever wrote them: the input's columns, or the policy
+    that was sampled.
 
-Guarantees: a row is read when it is asked for. Thinking is no part of a response, unless it is asked for: then it
-stands before it between `<think>` and `</think>`, as the chat templates of Qwen3 and DeepSeek-R1 write it.
+Guarantees: a row is read when it is asked for. Thinking is no part of a response, unless it is
+asked for: then it stands before it between `<think>` and `</think>`, as the chat templates of Qwen3
+and DeepSeek-R1 write it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ import orjson
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import ScoredRow, read_scored
-from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
+from judgegym.datasets.rows.schema import (
+    RESPONSES_OF_ROW,
+    ColumnSettings,
+    Responses,
+    read_responses,
+    read_turns,
+)
 from judgegym.datasets.rows.task import digest_of, digest_of_value
 from judgegym.judges.conversations.turns import Turn, answer_text
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
@@ -60,10 +68,19 @@ class ResponseCandidate:
     text: bytes
 
     @classmethod
-    def of(cls, row: int, number: int, score: float | None, status: str, text: str) -> ResponseCandidate:
+    def of(
+        cls, row: int, number: int, score: float | None, status: str, text: str
+    ) -> ResponseCandidate:
         """Keep the numbers of a response."""
         digest = digest_of(text.encode("utf-8", "surrogatepass"), 8)
-        return cls(row, number, None if score is None else round(score, DECIMALS), status, len(text), digest)
+        return cls(
+            row,
+            number,
+            None if score is None else round(score, DECIMALS),
+            status,
+            len(text),
+            digest,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +107,15 @@ class ScoredTexts:
 
     Attributes:
         rows: the rows, without them.
-        read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other responses than were
-            judged.
+        read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other
+            responses than were judged.
         sampled: the responses were sampled by `judgegym score`.
-        columns: the names of the columns of all rows, once `groups` has read them; rows of JSON have their own.
+        columns: the names of the columns of all rows, once `groups` has read them; rows of JSON
+            have their own.
         statuses: how the responses of all rows ended, likewise.
         has_tools: a prompt has definitions of tools, likewise.
-        orders: for each response whose judge says so, the share of its pairs on which two orders of the answers agree.
+        orders: for each response whose judge says so, the share of its pairs on which two orders of
+            the answers agree.
     """
 
     def __init__(self, path: Path, columns: ColumnSettings, *, keep_thinking: bool = False) -> None:
@@ -133,8 +152,10 @@ class ScoredTexts:
         answered = self._sampled(row) if self.sampled else read_responses(row, self._columns)
         if len(answered.texts) != len(scored.status):
             raise DataError(
-                f"{row.place}: has {len(answered.texts)} responses, and {STATUS} has {len(scored.status)} "
-                "entries; name the columns with which it was judged: --prompt_column, --response_column"
+                f"{row.place}: has {len(answered.texts)} responses, and {STATUS} has "
+                f"{len(scored.status)} "
+                "entries; name the columns with which it was judged: --prompt_column, "
+                "--response_column"
             )
         return scored, answered
 
@@ -142,7 +163,9 @@ class ScoredTexts:
         texts = _texts(row, RESPONSE)
         thoughts = _texts(row, THINKING) if self._keep_thinking else [""] * len(texts)
         if len(thoughts) != len(texts):
-            raise DataError(f"{row.place}: {RESPONSE} has {len(texts)} entries, and {THINKING} {len(thoughts)}")
+            raise DataError(
+                f"{row.place}: {RESPONSE} has {len(texts)} entries, and {THINKING} {len(thoughts)}"
+            )
         said = (
             f"{OPEN}\n{thought}\n{CLOSE}\n\n{text}" if thought else text
             for text, thought in zip(texts, thoughts, strict=True)
@@ -171,26 +194,38 @@ class ScoredTexts:
             self.has_tools |= bool(answered.tools)
             if scored.several != several:
                 raise DataError(
-                    f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "
+                    f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first "
+                    "row has "
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
-            # What the words of a prompt do not say is of it, too: which images, the tools, the text to go by.
+            # What the words of a prompt do not say is of it, too: which images, the tools, the text
+            # to go by.
             asked: list[object] = [
-                [turn.heading, turn.shown, *(image.name for image in turn.images)] for turn in answered.turns
+                [turn.heading, turn.shown, *(image.name for image in turn.images)]
+                for turn in answered.turns
             ]
             asked += [tool.shown for tool in answered.tools]
             prompt = digest_of(orjson.dumps(asked, default=str))
             context = scored.row.value(self._columns.context_column or "context")
             asked += [] if context is None else [context]
-            key = digest_of(orjson.dumps(asked, default=str)) if column is None else digest_of_value(scored.row, column)
+            key = (
+                digest_of(orjson.dumps(asked, default=str))
+                if column is None
+                else digest_of_value(scored.row, column)
+            )
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:
                 raise DataError(
-                    f"{scored.row.place}: has the same {column} (--group_by) as row {first + 1}, and another prompt"
+                    f"{scored.row.place}: has the same {column} (--group_by) as row {first + 1}, "
+                    "and another prompt"
                 )
             group = groups.setdefault(number if several and column is None else key, Group(key))
-            responses = zip(scored.score, scored.status, map(answer_text, answered.answers), strict=True)
-            group.candidates.extend(ResponseCandidate.of(number, place, *each) for place, each in enumerate(responses))
+            responses = zip(
+                scored.score, scored.status, map(answer_text, answered.answers), strict=True
+            )
+            group.candidates.extend(
+                ResponseCandidate.of(number, place, *each) for place, each in enumerate(responses)
+            )
         return list(groups.values())
 
     def _count(self, scored: ScoredRow) -> None:
@@ -206,6 +241,8 @@ class ScoredTexts:
 def _texts(row: Row, column: str) -> Sequence[str]:
     """The texts of a list; "" for null: the policy failed there."""
     value = row.values.get(column)
-    if not isinstance(value, list) or not all(each is None or isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(
+        each is None or isinstance(each, str) for each in value
+    ):
         raise row.lacks(f"a list of texts in {column}")
     return [str(each or "") for each in value]

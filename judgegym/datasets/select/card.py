@@ -1,16 +1,19 @@
 """The card of what was selected: a README.md in the form of the Hugging Face hub's data set cards.
 
-Read on 2026-11-22: huggingface_hub 2.4.0 (`huggingface_hub/repocard_data.py`, `DatasetCardData`) and the hub's page on
-data set cards (hf.co/docs/hub/datasets-cards): a head of YAML with `task_categories`, `size_categories`, `tags` and
-`configs`, and a body of Markdown.
+Read on 2026-11-22: huggingface_hub 2.4.0 (`huggingface_hub/repocard_data.py`, `DatasetCardData`)
+and the hub's page on
+data set cards (hf.co/docs/hub/datasets-cards): a head of YAML with `task_categories`,
+`size_categories`, `tags` and `configs`, and a body of Markdown.
 
-Guarantees: the card says what is known, and nothing that is not: a licence and languages are left out. It holds no key
-and no text of the data. A README.md of somebody else, or of another file, is never overwritten.
+Guarantees: the card says what is known, and nothing that is not: a licence and languages are left
+out. It holds no key and no text of the data. A README.md of somebody else, or of another file, is
+never overwritten.
 
 Markdown around texts that are not ours: names of files, settings, models.
 
-Guarantee: such a text is shown as it is, and cannot end the place in which it stands: no heading, table, link, HTML or
-head of YAML comes of it. Control characters and those that turn the direction of writing are shown as U+FFFD.
+Guarantee: such a text is shown as it is, and cannot end the place in which it stands: no heading,
+table, link, HTML or head of YAML comes of it. Control characters and those that turn the direction
+of writing are shown as U+FFFD.
 """
 
 from __future__ import annotations
@@ -68,7 +71,10 @@ def _longest(text: str) -> int:
     return max((len(found) for found in _TICKS.findall(text)), default=0)
 
 
-MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
+MARK = (
+    "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. "
+    "-->"
+)
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _SIZES = (
     *((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K")),
@@ -111,13 +117,15 @@ def check_places(options: SelectOptions) -> None:
     why = None if text is None else not_ours(text, out.name)
     if why is not None:
         raise SettingsError(
-            f"{path} {why}, and is not overwritten; write into a folder of its own, or name another file with --card "
+            f"{path} {why}, and is not overwritten; write into a folder of its own, or name "
+            "another file with --card "
             "(none: no card)"
         )
     path = path or out.parent / CARD
     if out.exists() and ((text := _text_of(path)) is None or not_ours(text, out.name) is not None):
         raise SettingsError(
-            f"--out: {out} exists, and no card ({path}) says that judgegym select has written it, so it is not "
+            f"--out: {out} exists, and no card ({path}) says that judgegym select has written it, "
+            "so it is not "
             "overwritten; name another file, or remove this one"
         )
 
@@ -155,7 +163,10 @@ def _head(facts: CardFacts) -> Iterator[str]:
     """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
     yield from ("task_categories:", "- text-generation", "tags:")
     yield from (f"- {tag}" for tag in _tags(facts))
-    yield from ("size_categories:", f"- {next((name for most, name in _SIZES if facts.written < most), '10M<n<100M')}")
+    yield from (
+        "size_categories:",
+        f"- {next((name for most, name in _SIZES if facts.written < most), '10M<n<100M')}",
+    )
     yield from ("configs:", "- config_name: default", "  data_files:", "  - split: train")
     yield f"    path: {wire.dumps(_path(facts.options.out.name)).decode()}"
 
@@ -183,15 +194,21 @@ def _body(facts: CardFacts) -> Iterator[str]:
     what = "messages" if options.conversational else "texts"
     reads = read_with(options.layout, conversational=options.conversational)
     yield (
-        f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout {code(options.layout)}, {what}), selected "
+        f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout "
+        f"{code(options.layout)}, {what}), selected "
         f"with JudgeGym {code(package_version())} by a judge's scores."
         + (f" Read it with {code(reads)}." if reads else "")
-        + " Licence and languages are those of the data that was judged; this card does not know them."
+        + " Licence and languages are those of the data that was judged; this card does not know "
+        "them."
     )
     if origin.stand_ins:
         yield f"**{offline_notice(origin.stand_ins)}**"
     yield "## The judge"
-    yield table(("", ""), _judge(facts)) if origin.settings else "How the scores were made is not known."
+    yield (
+        table(("", ""), _judge(facts))
+        if origin.settings
+        else "How the scores were made is not known."
+    )
     doubt = origin.doubt_about(options.rule)
     if doubt is not None:
         yield f"**{doubt}**"
@@ -203,12 +220,15 @@ def _body(facts: CardFacts) -> Iterator[str]:
             yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.words}."
     yield "## The scores of all responses"
     yield table(
-        ("status", "responses"), ((code(name), f"{count:,}") for name, count in sorted(facts.texts.statuses.items()))
+        ("status", "responses"),
+        ((code(name), f"{count:,}") for name, count in sorted(facts.texts.statuses.items())),
     )
     yield table(("score", "responses", ""), _distribution(facts.tenths))
     yield "## Make it again"
     score, again = origin.command(options.scored), ["judgegym", "select", *facts.again]
-    yield block([*([shlex.join(["judgegym", "score", *score])] if score else []), shlex.join(again)])
+    yield block(
+        [*([shlex.join(["judgegym", "score", *score])] if score else []), shlex.join(again)]
+    )
 
 
 def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
@@ -226,12 +246,19 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
     for name, found in origin.prompt_digests().items():
         yield f"digest of the prompt ({code(name)})", code(found)
     for name, value in origin.protocol().items():
-        yield f"setting {code(name)}", code(value if isinstance(value, str) else wire.dumps(value).decode())
+        yield (
+            f"setting {code(name)}",
+            code(value if isinstance(value, str) else wire.dumps(value).decode()),
+        )
     if orders := facts.texts.orders:
-        yield "the same verdict in both orders of the answers", f"{percent(sum(orders) / len(orders))} of the pairs"
+        yield (
+            "the same verdict in both orders of the answers",
+            f"{percent(sum(orders) / len(orders))} of the pairs",
+        )
     for who in ("judge", "policy"):
         sent, received, cost = (
-            origin.measured(f"{who}_{what}") for what in ("prompt_tokens", "completion_tokens", "cost_usd")
+            origin.measured(f"{who}_{what}")
+            for what in ("prompt_tokens", "completion_tokens", "cost_usd")
         )
         if sent is not None and received is not None:
             yield f"tokens of the {who}", f"{sent:,} sent, {received:,} received"

@@ -1,6 +1,7 @@
 """`judgegym select SCORED --out FILE`: from the command line to the exit code.
 
-Exit codes: 0 done; 2 something to mend, said in one message: nothing that could be selected is one, too; 130 Ctrl-C.
+Exit codes: 0 done; 2 something to mend, said in one message: nothing that could be selected is one,
+    too; 130 Ctrl-C.
 """
 
 from __future__ import annotations

@@ -2,14 +2,16 @@
 
 Read from the packages' own code on 2026-11-22:
 
-* TRL 1.16.0 (`trl/data_utils.py`, `trl/trainer/sft_trainer.py`, `dpo_trainer.py`, `kto_trainer.py`): SFT takes `prompt`
-  and `completion`, and trains on the completion alone, or `messages`; DPO takes `prompt`, `chosen`, `rejected`; KTO
-  `prompt`, `completion`, `label`. Each is a list of messages ("conversational") or a text.
-* OpenRLHF 0.11.2 (`openrlhf/datasets/sft_dataset.py`, `reward_dataset.py`): `--data.input_key input --data.output_key
-  output`, and `--data.prompt_key prompt` with `chosen` and `rejected`; lists of messages with
-  `--data.apply_chat_template`, texts without it.
-* verl 0.9.1 (`verl/utils/dataset/multiturn_sft_dataset.py`, `rl_dataset.py`): SFT reads Parquet with `messages`; RL
-  reads `prompt` (messages), `data_source`, `ability`, `reward_model` with `ground_truth`, and `extra_info`.
+* TRL 1.16.0 (`trl/data_utils.py`, `trl/trainer/sft_trainer.py`, `dpo_trainer.py`,
+  `kto_trainer.py`): SFT takes `prompt` and `completion`, and trains on the completion alone, or
+  `messages`; DPO takes `prompt`, `chosen`, `rejected`; KTO `prompt`, `completion`, `label`. Each is
+  a list of messages ("conversational") or a text.
+* OpenRLHF 0.11.2 (`openrlhf/datasets/sft_dataset.py`, `reward_dataset.py`): `--data.input_key input
+  --data.output_key output`, and `--data.prompt_key prompt` with `chosen` and `rejected`; lists of
+  messages with `--data.apply_chat_template`, texts without it.
+* verl 0.9.1 (`verl/utils/dataset/multiturn_sft_dataset.py`, `rl_dataset.py`): SFT reads Parquet
+  with `messages`; RL reads `prompt` (messages), `data_source`, `ability`, `reward_model` with
+  `ground_truth`, and `extra_info`.
 """
 
 from __future__ import annotations
@@ -63,7 +65,16 @@ class OutputRow:
 
 
 Part = Literal[
-    "prompt", "response", "rejected", "label", "asked", "conversation", "source", "ability", "reference", "extra"
+    "prompt",
+    "response",
+    "rejected",
+    "label",
+    "asked",
+    "conversation",
+    "source",
+    "ability",
+    "reference",
+    "extra",
 ]
 """What is in a column: the first three are messages, or texts if that is asked; `asked` is the prompt, `conversation`
 prompt and response, always as messages; the last four are verl's."""
@@ -75,7 +86,8 @@ class Layout:
 
     Attributes:
         about: who reads it.
-        takes: what a row of it is: a response, one with a label, a pair, or a prompt with its best response.
+        takes: what a row of it is: a response, one with a label, a pair, or a prompt with its best
+            response.
         columns: the columns and what is in them.
         read_with: the trainer's own settings to read it; empty if it needs none.
         endings: the files that its trainer reads.
@@ -119,25 +131,40 @@ _VERL_RL: Mapping[str, Part] = {
     "extra_info": "extra",
 }
 LAYOUTS: Mapping[str, Layout] = {
-    "trl-sft": Layout("TRL's SFTTrainer", "responses", {"prompt": "prompt", "completion": "response"}),
-    "trl-sft-messages": Layout("TRL's SFTTrainer, with whole conversations", "responses", {"messages": "conversation"}),
+    "trl-sft": Layout(
+        "TRL's SFTTrainer", "responses", {"prompt": "prompt", "completion": "response"}
+    ),
+    "trl-sft-messages": Layout(
+        "TRL's SFTTrainer, with whole conversations", "responses", {"messages": "conversation"}
+    ),
     "trl-dpo": Layout("TRL's DPOTrainer", "pairs", _PAIR),
-    "trl-kto": Layout("TRL's KTOTrainer", "labels", {"prompt": "prompt", "completion": "response", "label": "label"}),
+    "trl-kto": Layout(
+        "TRL's KTOTrainer",
+        "labels",
+        {"prompt": "prompt", "completion": "response", "label": "label"},
+    ),
     "openrlhf-sft": Layout(
         "OpenRLHF's train_sft",
         "responses",
         {"input": "prompt", "output": "response"},
         "--data.input_key input --data.output_key output",
     ),
-    "openrlhf-dpo": Layout("OpenRLHF's train_dpo and train_rm", "pairs", _PAIR, "--data.prompt_key prompt"),
-    "verl-sft": Layout("verl's SFT trainer", "responses", {"messages": "conversation"}, endings=(PARQUET,)),
+    "openrlhf-dpo": Layout(
+        "OpenRLHF's train_dpo and train_rm", "pairs", _PAIR, "--data.prompt_key prompt"
+    ),
+    "verl-sft": Layout(
+        "verl's SFT trainer", "responses", {"messages": "conversation"}, endings=(PARQUET,)
+    ),
     "verl-rl": Layout("verl's RL trainers", "prompts", _VERL_RL),
 }
 
 
 def read_with(name: str, *, conversational: bool) -> str:
     """The trainer's own settings to read a layout; empty if it needs none."""
-    words = [LAYOUTS[name].read_with, _OPENRLHF_CHAT if conversational and name.startswith("openrlhf") else ""]
+    words = [
+        LAYOUTS[name].read_with,
+        _OPENRLHF_CHAT if conversational and name.startswith("openrlhf") else "",
+    ]
     return " ".join(filter(None, words))
 
 
@@ -148,12 +175,15 @@ class Rows:
         """Make rows as the options say, of a scored file with these columns.
 
         Raises:
-            SettingsError: a column that is kept is not there, or has the name of one that the command writes.
+            SettingsError: a column that is kept is not there, or has the name of one that the
+                command writes.
         """
         layout = LAYOUTS[options.layout]
         self._columns = layout.columns
         self._conversational, self._data_source = options.conversational, options.data_source
-        self._is_table = is_parquet(options.out)  # whose columns have one type: what is kept and no text is JSON text
+        self._is_table = is_parquet(
+            options.out
+        )  # whose columns have one type: what is kept and no text is JSON text
         self._scores = layout.scores if options.keep_scores else ()
         written = {*self._columns, *self._scores}
         self._kept: Sequence[str] = options.kept
@@ -161,9 +191,13 @@ class Rows:
             self._kept = [name for name in columns if name not in written]
         for name in self._kept:
             if name not in columns:
-                raise SettingsError(f"--keep_columns: there is no column {name} in {options.scored}")
+                raise SettingsError(
+                    f"--keep_columns: there is no column {name} in {options.scored}"
+                )
             if name in written:
-                raise SettingsError(f"--keep_columns: {name} is a column that select writes itself; leave it out")
+                raise SettingsError(
+                    f"--keep_columns: {name} is a column that select writes itself; leave it out"
+                )
 
     def row(self, picked: OutputRow) -> dict[str, JSON]:
         """A row.
@@ -188,7 +222,9 @@ class Rows:
         text = pa.string()
         turns = pa.list_(pa.struct([("role", text), ("content", text)]))
         types: Mapping[Part, pyarrow.DataType] = {
-            **dict.fromkeys(("prompt", "response", "rejected"), turns if self._conversational else text),
+            **dict.fromkeys(
+                ("prompt", "response", "rejected"), turns if self._conversational else text
+            ),
             **dict.fromkeys(("asked", "conversation"), turns),
             **dict.fromkeys(("source", "ability"), text),
             "label": pa.bool_(),
@@ -207,10 +243,21 @@ class Rows:
         if part == "conversation":
             return self._messages(picked, [*picked.prompt, *picked.response])
         if part == "reference":  # of the judge that rewards
-            return {"style": "judge", "ground_truth": _text(picked, picked.response, "response", "assistant")}
+            return {
+                "style": "judge",
+                "ground_truth": _text(picked, picked.response, "response", "assistant"),
+            }
         if part == "extra":
-            return {"split": "train", "index": picked.number, "prompt": self._messages(picked, picked.prompt)}
-        plain: Mapping[str, JSON] = {"label": picked.label, "source": self._data_source, "ability": "general"}
+            return {
+                "split": "train",
+                "index": picked.number,
+                "prompt": self._messages(picked, picked.prompt),
+            }
+        plain: Mapping[str, JSON] = {
+            "label": picked.label,
+            "source": self._data_source,
+            "ability": "general",
+        }
         return plain[part]
 
     def _messages(self, picked: OutputRow, turns: Sequence[Turn]) -> list[JSON]:
@@ -222,7 +269,8 @@ class Rows:
         more = next(filter(None, map(_beyond_text, turns)), None)
         if more is not None and self._is_table:
             raise DataError(
-                f"{picked.place}: a message has {', '.join(more)}, for which Parquet has no column here; write .jsonl"
+                f"{picked.place}: a message has {', '.join(more)}, for which Parquet has no column "
+                "here; write .jsonl"
             )
         try:
             return [turn.message() for turn in turns]
@@ -241,7 +289,10 @@ def _text(picked: OutputRow, turns: Turns, what: str, role: str, hint: str = "")
     if len(turns) == 1 and turns[0].role == role and not _beyond_text(turns[0]):
         return turns[0].text
     roles = ", ".join(" with ".join([turn.role, *_beyond_text(turn)]) for turn in turns)
-    raise DataError(f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the {role}{hint}")
+    raise DataError(
+        f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the "
+        f"{role}{hint}"
+    )
 
 
 def _beyond_text(turn: Turn) -> list[str]:

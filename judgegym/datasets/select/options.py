@@ -32,7 +32,8 @@ class SelectOptions(argparse.Namespace):
         data_source: of verl's RL rows.
         kept: columns of the scored file that are written, too; `all` alone for all of them.
         keep_scores: write the scores, too.
-        prompt_column: the column of prompts, if it is named; likewise `response_column` and `group_by`.
+        prompt_column: the column of prompts, if it is named; likewise `response_column` and
+            `group_by`.
         card_path: where the card is written; `None` for none.
         push_to_hub: the repository of the hub to push to.
         private: make it a private one.
@@ -65,8 +66,19 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
-    add("scored", type=Path, metavar="SCORED", help="file that judgegym score has written, .parquet or .jsonl")
-    add("--out", type=Path, required=True, metavar="FILE", help="write this file, .parquet or .jsonl")
+    add(
+        "scored",
+        type=Path,
+        metavar="SCORED",
+        help="file that judgegym score has written, .parquet or .jsonl",
+    )
+    add(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="write this file, .parquet or .jsonl",
+    )
     _add_rules(parser)
     layouts = "; ".join(f"{name}: for {layout.about}" for name, layout in LAYOUTS.items())
     add(
@@ -82,48 +94,108 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
         metavar="true|false",
         help="write prompts and responses as messages; false: as texts (default: true)",
     )
-    add("--keep_thinking", action="store_true", help="put the thinking of sampled responses before them, in <think>")
+    add(
+        "--keep_thinking",
+        action="store_true",
+        help="put the thinking of sampled responses before them, in <think>",
+    )
     add(
         "--keep_columns",
         metavar="COLUMNS",
-        help="write these columns of SCORED, too, separated by commas, or all; of a pair, those of the chosen response "
+        help="write these columns of SCORED, too, separated by commas, or all; of a pair, those of "
+        "the chosen response "
         "(in Parquet as text)",
     )
     add(
         "--keep_scores",
         action="store_true",
-        help="write the score of each response, too: score; of pairs score_chosen, score_rejected and margin",
+        help="write the score of each response, too: score; of pairs score_chosen, score_rejected "
+        "and margin",
     )
-    add("--data_source", metavar="NAME", help="with --layout verl-rl: its data_source (default: judgegym)")
-    add("--prompt_column", metavar="COLUMN", help="column of the prompt (default: as it was judged)")
-    add("--response_column", metavar="COLUMN", help="column of the response, or a list (default: as it was judged)")
-    add("--group_by", metavar="COLUMN", help="rows with the same value are one prompt's (default: as it was judged)")
-    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of what is drawn (default: %(default)s)")
-    add("--card", metavar="PATH", help="write the card there; none: write no card (default: README.md beside FILE)")
-    add("--push_to_hub", metavar="REPO", help="push FILE and the card to this data set of the Hugging Face hub")
+    add(
+        "--data_source",
+        metavar="NAME",
+        help="with --layout verl-rl: its data_source (default: judgegym)",
+    )
+    add(
+        "--prompt_column", metavar="COLUMN", help="column of the prompt (default: as it was judged)"
+    )
+    add(
+        "--response_column",
+        metavar="COLUMN",
+        help="column of the response, or a list (default: as it was judged)",
+    )
+    add(
+        "--group_by",
+        metavar="COLUMN",
+        help="rows with the same value are one prompt's (default: as it was judged)",
+    )
+    add(
+        "--seed",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="seed of what is drawn (default: %(default)s)",
+    )
+    add(
+        "--card",
+        metavar="PATH",
+        help="write the card there; none: write no card (default: README.md beside FILE)",
+    )
+    add(
+        "--push_to_hub",
+        metavar="REPO",
+        help="push FILE and the card to this data set of the Hugging Face hub",
+    )
     add("--private", action="store_true", help="with --push_to_hub: make a new repository private")
     return parser
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group(required=True)
-    kinds.add_argument("--best", action="store_true", help="take the best response to each prompt; ties are drawn")
-    kinds.add_argument("--top", type=whole_number(1), metavar="K", help="take the K best responses to each prompt")
-    kinds.add_argument("--threshold", type=share, metavar="X", help="take all responses with a score of at least X")
-    kinds.add_argument("--pairs", action="store_true", help="take pairs: a chosen and a rejected response to a prompt")
+    kinds.add_argument(
+        "--best", action="store_true", help="take the best response to each prompt; ties are drawn"
+    )
+    kinds.add_argument(
+        "--top", type=whole_number(1), metavar="K", help="take the K best responses to each prompt"
+    )
+    kinds.add_argument(
+        "--threshold", type=share, metavar="X", help="take all responses with a score of at least X"
+    )
+    kinds.add_argument(
+        "--pairs",
+        action="store_true",
+        help="take pairs: a chosen and a rejected response to a prompt",
+    )
     add = parser.add_argument
-    add("--min_score", type=share, metavar="X", help="with --best, --top, --pairs: none (none chosen) below X")
-    add("--margin", type=share, metavar="M", help="with --pairs: the least difference of the scores (default: any)")
+    add(
+        "--min_score",
+        type=share,
+        metavar="X",
+        help="with --best, --top, --pairs: none (none chosen) below X",
+    )
+    add(
+        "--margin",
+        type=share,
+        metavar="M",
+        help="with --pairs: the least difference of the scores (default: any)",
+    )
     add(
         "--pairs_per_prompt",
         choices=["one", "all"],
         help="with --pairs: the best response against the worst, or all pairs (default: one)",
     )
-    add("--max_pairs", type=whole_number(1), metavar="N", help="with --pairs: draw at most N pairs of all")
+    add(
+        "--max_pairs",
+        type=whole_number(1),
+        metavar="N",
+        help="with --pairs: draw at most N pairs of all",
+    )
     add(
         "--length_balanced",
         action="store_true",
-        help="with --pairs: take the rejected response that is nearest in length, and as many pairs with the longer "
+        help="with --pairs: take the rejected response that is nearest in length, and as many pairs "
+        "with the longer "
         "chosen as with the shorter",
     )
 
@@ -136,14 +208,20 @@ def complete(flags: SelectOptions) -> None:
     """
     for name, path in (("SCORED", flags.scored), ("--out", flags.out)):
         if not has_known_ending(path):
-            raise SettingsError(f"{name}: expected a file with the ending .parquet or .jsonl, found {path}")
+            raise SettingsError(
+                f"{name}: expected a file with the ending .parquet or .jsonl, found {path}"
+            )
     if flags.private and flags.push_to_hub is None:
-        raise SettingsError("--private: it makes a repository of the hub private; it needs --push_to_hub")
+        raise SettingsError(
+            "--private: it makes a repository of the hub private; it needs --push_to_hub"
+        )
     flags.layout = flags.layout or ("trl-dpo" if flags.pairs else "trl-sft")
     _check_layout(flags.layout, flags)
     flags.rule = _rule(flags)
     flags.data_source = flags.data_source or "judgegym"
-    flags.kept = tuple(name.strip() for name in (flags.keep_columns or "").split(",") if name.strip())
+    flags.kept = tuple(
+        name.strip() for name in (flags.keep_columns or "").split(",") if name.strip()
+    )
     flags.card_path = None if flags.card == "none" else Path(flags.card or flags.out.parent / CARD)
     if flags.card_path is None and flags.push_to_hub is not None:
         raise SettingsError("--card=none: a data set is pushed to the hub with its card")
@@ -166,11 +244,16 @@ def _check_layout(name: str, flags: argparse.Namespace) -> None:
     if not is_right:
         raise SettingsError(f"--layout={name}: expected {needs}")
     if flags.out.suffix.lower() not in layout.endings:
-        raise SettingsError(f"--layout={name}: {layout.about} reads {' or '.join(layout.endings)}, found {flags.out}")
+        raise SettingsError(
+            f"--layout={name}: {layout.about} reads {' or '.join(layout.endings)}, found "
+            f"{flags.out}"
+        )
     if flags.data_source is not None and layout.takes != "prompts":
         raise SettingsError("--data_source: nothing reads it without --layout=verl-rl")
     if not flags.conversational and not layout.texts:
-        raise SettingsError(f"--layout={name}: {layout.about} reads messages; leave out --conversational=false")
+        raise SettingsError(
+            f"--layout={name}: {layout.about} reads messages; leave out --conversational=false"
+        )
 
 
 def _rule(flags: argparse.Namespace) -> Rule:

@@ -1,7 +1,7 @@
 """How a scored file was made, as the run beside it says; without a run, nothing but what the file holds.
 
-Guarantee: what is not known is left out, and nothing is guessed. Keys are not in a run's files, and user names and
-passwords of URLs are taken out.
+Guarantee: what is not known is left out, and nothing is guessed. Keys are not in a run's files, and
+user names and passwords of URLs are taken out.
 """
 
 from __future__ import annotations
@@ -72,10 +72,14 @@ class Origin:
         """
         named = {name: getattr(options, name, None) or self.settings.get(name) for name in _COLUMNS}
         try:
-            return ColumnSettings.model_validate({name: value for name, value in named.items() if value is not None})
+            return ColumnSettings.model_validate(
+                {name: value for name, value in named.items() if value is not None}
+            )
         except ValidationError as error:
             names = ", ".join(str(each["loc"][0]) for each in error.errors())
-            raise SettingsError(f"the run beside the file has settings that name no columns: {names}") from None
+            raise SettingsError(
+                f"the run beside the file has settings that name no columns: {names}"
+            ) from None
 
     def text(self, name: str) -> str | None:
         """A setting that is a text, by its dotted name."""
@@ -89,8 +93,10 @@ class Origin:
         if rule.min_score is None or kind is None or not kind.needs_others:
             return None
         return (
-            f"The judge ({judge}) compares the responses to one prompt, and its scores of different prompts "
-            "cannot be compared, as --threshold and --min_score do; --best, --top and --pairs do not."
+            f"The judge ({judge}) compares the responses to one prompt, and its scores of "
+            "different prompts "
+            "cannot be compared, as --threshold and --min_score do; --best, --top and --pairs do "
+            "not."
         )
 
     @property
@@ -114,7 +120,11 @@ class Origin:
     def data_digest(self) -> str | None:
         """The digest of what was judged."""
         datasets = wire.lookup(self.metrics, "config_general.datasets")
-        found = wire.lookup(datasets[0], "digest") if isinstance(datasets, list) and len(datasets) == 1 else None
+        found = (
+            wire.lookup(datasets[0], "digest")
+            if isinstance(datasets, list) and len(datasets) == 1
+            else None
+        )
         return found if isinstance(found, str) else None
 
     def measured(self, name: str) -> float | int | None:
@@ -128,7 +138,9 @@ class Origin:
         return {
             name: prompt_digest(value) if _is_long(value) else value
             for name, value in _differing(self.settings).items()
-            if name not in _SHOWN_BY_ITSELF and name not in ColumnSettings.model_fields and _matters(name)
+            if name not in _SHOWN_BY_ITSELF
+            and name not in ColumnSettings.model_fields
+            and _matters(name)
         }
 
     def prompt_digests(self) -> Mapping[str, str]:
@@ -137,7 +149,9 @@ class Origin:
         if isinstance(known, Mapping) and known:
             return {name: digest for name, digest in known.items() if isinstance(digest, str)}
         judge_type = DatasetJudgeSettings.for_values(self.settings)
-        of_judge = {name: self.settings[name] for name in judge_type.model_fields if name in self.settings}
+        of_judge = {
+            name: self.settings[name] for name in judge_type.model_fields if name in self.settings
+        }
         try:
             return judge_type.model_validate(of_judge).prompt_digests() if of_judge else {}
         except ValidationError:  # a run of another version
@@ -171,7 +185,9 @@ def _differing(settings: Mapping[str, JSON]) -> dict[str, JSON]:
     return {name: value for name, value in found.items() if name not in left_out}
 
 
-def _of_section(settings: Mapping[str, JSON], declared: type[BaseModel]) -> Iterator[tuple[str, JSON]]:
+def _of_section(
+    settings: Mapping[str, JSON], declared: type[BaseModel]
+) -> Iterator[tuple[str, JSON]]:
     for name, value in settings.items():
         setting = declared.model_fields.get(name)
         if setting is None:
@@ -183,7 +199,11 @@ def _of_section(settings: Mapping[str, JSON], declared: type[BaseModel]) -> Iter
 
 def _matters(name: str) -> bool:
     section, _, setting = name.rpartition(".")
-    return setting == "extra_body" if section else not DeclaredSetting(name, ScoreSettings, name).is_operational
+    return (
+        setting == "extra_body"
+        if section
+        else not DeclaredSetting(name, ScoreSettings, name).is_operational
+    )
 
 
 def _is_long(value: JSON) -> TypeGuard[str]:

@@ -24,14 +24,17 @@ def run(options: SelectOptions, words: Sequence[str]) -> int:
 
     Raises:
         DataError: a row cannot be read, or not be written in the layout.
-        SettingsError: an extra is missing, nothing can be selected, or a file that is there is not to be overwritten.
+        SettingsError: an extra is missing, nothing can be selected, or a file that is there is not
+            to be overwritten.
         UserError: a file cannot be written, or the hub refuses it.
     """
     require("environments")
     if is_parquet(options.out) or is_parquet(options.scored):
         require("data")
     if options.out.exists() and options.scored.exists() and options.out.samefile(options.scored):
-        raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
+        raise SettingsError(
+            f"--out: expected another file than the scored one, found {options.out}"
+        )
     check_places(options)
     api, name = None, options.push_to_hub
     if name is not None:
@@ -42,19 +45,25 @@ def run(options: SelectOptions, words: Sequence[str]) -> int:
         replace_file(options.card_path, card(facts).encode("utf-8", "replace"))
         warn(f"wrote {options.card_path}")
         if name is not None:
-            warn(f"pushed to {push(api, name, options.out, options.card_path, private=options.private)}")
+            warn(
+                "pushed to "
+                f"{push(api, name, options.out, options.card_path, private=options.private)}"
+            )
     return 0
 
 
 def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     """Read, select and write."""
     origin = Origin.of(options.scored)
-    texts = ScoredTexts(options.scored, origin.columns(options), keep_thinking=options.keep_thinking)
+    texts = ScoredTexts(
+        options.scored, origin.columns(options), keep_thinking=options.keep_thinking
+    )
     groups = texts.groups()
     selection = select(groups, options.rule, options.seed)
     if not len(selection):
         left = "; ".join(
-            f"{count:,} {name}" + (f" ({words})" if words else "") for count, name, words in _reasons(selection.prompts)
+            f"{count:,} {name}" + (f" ({words})" if words else "")
+            for count, name, words in _reasons(selection.prompts)
         )
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {left}")
     rows = Rows(options, list(texts.columns))
@@ -97,4 +106,8 @@ def _say(facts: CardFacts) -> None:
 
 def _reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
     """How many are left out, the reason, and what it means; the most frequent first."""
-    return [(count, name, REASONS.get(name, "")) for name, count in counts.most_common() if count and name != SELECTED]
+    return [
+        (count, name, REASONS.get(name, ""))
+        for name, count in counts.most_common()
+        if count and name != SELECTED
+    ]

@@ -1,14 +1,15 @@
 """What is selected of a file: the best responses, all from a score on, or pairs; and why the others are not.
 
-Guarantees: a response without a score is never taken, and never counts as 0. Equal responses to a prompt are one: the
-first with a score. What is drawn where scores are equal depends on the seed, the prompt and the text alone. Each
-response is either selected or has one reason, and so is each prompt; the counts add up to all of them. The order is
-that of the prompts in the file. The same file and seed give the same selection.
+Guarantees: a response without a score is never taken, and never counts as 0. Equal responses to a
+prompt are one: the first with a score. What is drawn where scores are equal depends on the seed,
+the prompt and the text alone. Each response is either selected or has one reason, and so is each
+prompt; the counts add up to all of them. The order is that of the prompts in the file. The same
+file and seed give the same selection.
 
-Pairs in which the chosen response is longer as often as it is shorter: judges prefer long answers, and a policy that is
-trained on pairs learns that preference first. So of the pairs whose chosen response is longer, and of those whose it is
-shorter, as many are kept as there are of the rarer kind; which ones, is drawn by the seed. Pairs of equal length are
-kept.
+Pairs in which the chosen response is longer as often as it is shorter: judges prefer long answers,
+and a policy that is trained on pairs learns that preference first. So of the pairs whose chosen
+response is longer, and of those whose it is shorter, as many are kept as there are of the rarer
+kind; which ones, is drawn by the seed. Pairs of equal length are kept.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ class Rule:
     """What is taken of each prompt.
 
     Attributes:
-        take: the best responses; all from `min_score` on; all with a score, labelled by whether it is `min_score` at
-            least; or pairs.
+        take: the best responses; all from `min_score` on; all with a score, labelled by whether it
+            is `min_score` at least; or pairs.
         count: of the best, at most so many.
         min_score: no response below this score; of pairs no chosen one, and of labels no good one.
         margin: of pairs, the least difference of the scores; equal scores are no pair.
         per_prompt: the best response against the worst, or all pairs.
-        length_balanced: chosen responses are longer than rejected ones as often as they are shorter.
+        length_balanced: chosen responses are longer than rejected ones as often as they are
+            shorter.
         max_pairs: at most so many of the whole file, drawn.
     """
 
@@ -167,7 +169,10 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     selection.lengths = Lengths.of(plain), Lengths.of(selection.pairs)
     of_responses = ({each for drawn in pairs for each in drawn.pair} for pairs in (every, kept))
     of_prompts = ({drawn.group for drawn in pairs} for pairs in (every, kept))
-    for counts, (before, after) in ((selection.responses, of_responses), (selection.prompts, of_prompts)):
+    for counts, (before, after) in (
+        (selection.responses, of_responses),
+        (selection.prompts, of_prompts),
+    ):
         counts[SELECTED] += len(after)
         counts[reason] += len(before) - len(after)
     selection.responses, selection.prompts = +selection.responses, +selection.prompts  # none of 0
@@ -176,7 +181,9 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
 
 def _lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
     """What a response of a prompt, or a pair, draws: the least wins."""
-    drawn = digest_of(b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8)
+    drawn = digest_of(
+        b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8
+    )
     return drawn[::-1]
 
 
@@ -201,12 +208,19 @@ def _reason(group: Group, left: Mapping[ResponseCandidate, str]) -> str:
 
 
 def _singles(
-    usable: list[ResponseCandidate], ranked: list[ResponseCandidate], left: dict[ResponseCandidate, str], rule: Rule
+    usable: list[ResponseCandidate],
+    ranked: list[ResponseCandidate],
+    left: dict[ResponseCandidate, str],
+    rule: Rule,
 ) -> list[ResponseCandidate]:
     """The responses that are taken, the best first; or in their order, where all good ones are. `left` gets reasons."""
     if rule.take == "labels":
         return usable
-    good = [candidate for candidate in (ranked if rule.take == "best" else usable) if rule.is_good(candidate)]
+    good = [
+        candidate
+        for candidate in (ranked if rule.take == "best" else usable)
+        if rule.is_good(candidate)
+    ]
     left |= {candidate: "below" for candidate in usable if not rule.is_good(candidate)}
     if rule.take == "threshold":
         return good
@@ -216,16 +230,25 @@ def _singles(
 
 
 def _pairs(
-    group: Group, ranked: list[ResponseCandidate], left: dict[ResponseCandidate, str], rule: Rule, seed: int
+    group: Group,
+    ranked: list[ResponseCandidate],
+    left: dict[ResponseCandidate, str],
+    rule: Rule,
+    seed: int,
 ) -> tuple[list[Pair], list[Pair]]:
     """The pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
     margin = round(rule.margin, DECIMALS)
-    apart = ((pair, round(score_of(pair[0]) - score_of(pair[1]), DECIMALS)) for pair in combinations(ranked, 2))
+    apart = (
+        (pair, round(score_of(pair[0]) - score_of(pair[1]), DECIMALS))
+        for pair in combinations(ranked, 2)
+    )
     possible = [pair for pair, difference in apart if difference > 0 and difference >= margin]
     good = [pair for pair in possible if rule.is_good(pair[0])]
     if not good:
         is_tie = bool(ranked) and ranked[0].score == ranked[-1].score
-        why = "too_few" if len(ranked) < 2 else "below" if possible else "tie" if is_tie else "margin"
+        why = (
+            "too_few" if len(ranked) < 2 else "below" if possible else "tie" if is_tie else "margin"
+        )
         left |= dict.fromkeys(ranked, why)
         return [], []
     taken = plain = good
@@ -233,7 +256,9 @@ def _pairs(
         plain = [_best_pair(group, good, seed, by_length=False)]
         taken = [_best_pair(group, good, seed, by_length=True)] if rule.length_balanced else plain
     paired, able = ({candidate for pair in pairs for candidate in pair} for pairs in (taken, good))
-    left |= {each: "not_paired" if each in able else "margin" for each in ranked if each not in paired}
+    left |= {
+        each: "not_paired" if each in able else "margin" for each in ranked if each not in paired
+    }
     return taken, plain
 
 

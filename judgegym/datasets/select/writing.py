@@ -1,12 +1,13 @@
 """What is selected, written as a layout: JSONL or Parquet, by the ending of the file.
 
-Guarantees: the file is written as a whole or not at all; the same selection gives the same bytes. Rows are read and
-written piece by piece, so that memory does not grow with them.
+Guarantees: the file is written as a whole or not at all; the same selection gives the same bytes.
+Rows are read and written piece by piece, so that memory does not grow with them.
 
 A data set of the Hugging Face hub, to which a file and its card are pushed.
 
-Guarantees: the token is that of HF_TOKEN or of a login, is never a flag, and is in no message. What is wrong (no token,
-no network, no such organisation, a card of somebody else) is one line. File and card are one commit.
+Guarantees: the token is that of HF_TOKEN or of a login, is never a flag, and is in no message. What
+is wrong (no token, no network, no such organisation, a card of somebody else) is one line. File and
+card are one commit.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def _output(texts: ScoredTexts, candidate: ResponseCandidate, number: int) -> Ou
     """A response with its texts."""
     scored, answered = texts.read(candidate.row)
     response, score = answered.answers[candidate.number], scored.score[candidate.number]
-    return OutputRow(number, scored.row.place, answered.turns, response, source=scored.row.values, score=score)
+    return OutputRow(
+        number, scored.row.place, answered.turns, response, source=scored.row.values, score=score
+    )
 
 
 def replace_file(path: Path, content: Content) -> None:
@@ -90,7 +93,9 @@ def _parquet(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
 
     schema = rows.schema()
     groups = iter(lambda: [rows.row(each) for each in islice(content, _AT_ONCE)], [])
-    return parts_of_tables(schema, (pyarrow.Table.from_pylist(group, schema=schema) for group in groups))
+    return parts_of_tables(
+        schema, (pyarrow.Table.from_pylist(group, schema=schema) for group in groups)
+    )
 
 
 _TOKEN = re.compile(r"hf_\w{4,}")
@@ -107,7 +112,8 @@ def open_repository(name: str, file: str, *, private: bool) -> Any:
         private: it must not be a public one.
 
     Raises:
-        SettingsError: the name is wrong, there is no token, its card is somebody else's, or it is public.
+        SettingsError: the name is wrong, there is no token, its card is somebody else's, or it is
+            public.
         UserError: the hub cannot be reached, or refuses.
     """
     with needs("data"):
@@ -115,7 +121,10 @@ def open_repository(name: str, file: str, *, private: bool) -> Any:
     if not _NAME.fullmatch(name):
         raise SettingsError(f"--push_to_hub: expected a name or organisation/name, found {name}")
     if get_token() is None:
-        raise SettingsError("--push_to_hub: no token of the Hugging Face hub; set HF_TOKEN, or log in: hf auth login")
+        raise SettingsError(
+            "--push_to_hub: no token of the Hugging Face hub; set HF_TOKEN, or log in: hf auth "
+            "login"
+        )
     api = HfApi()
     with _in_one_line(name):
         whole = name if "/" in name else f"{api.whoami()['name']}/{name}"
@@ -127,7 +136,9 @@ def open_repository(name: str, file: str, *, private: bool) -> Any:
             card = Path(path).read_text("utf-8", errors="replace")
     why = None if card is None else not_ours(card, file)
     if why is not None:
-        raise SettingsError(f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one")
+        raise SettingsError(
+            f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one"
+        )
     if private and is_public:
         raise SettingsError(f"--private: {name} is there, and is public; push to another one")
     return api
@@ -159,8 +170,12 @@ def _in_one_line(name: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:  # the client has errors of its own, of its HTTP library and of the system
+    except (
+        Exception
+    ) as error:  # the client has errors of its own, of its HTTP library and of the system
         said = " ".join(str(error).split()) or type(error).__name__
         token = os.environ.get("HF_TOKEN")
         said = _TOKEN.sub("***", said.replace(token, "***") if token else said)
-        raise UserError(f"--push_to_hub={name}: the hub refused, or cannot be reached: {said[:_LONGEST]}") from error
+        raise UserError(
+            f"--push_to_hub={name}: the hub refused, or cannot be reached: {said[:_LONGEST]}"
+        ) from error

@@ -1,10 +1,11 @@
 """A client that sends nothing: it counts what is asked, and replies as the offline stand-in would.
 
-Guarantees: the requests are those of the run, since its own judge and policy make them; neither an endpoint nor a
-ledger is touched, and a judgment cache is only read.
+Guarantees: the requests are those of the run, since its own judge and policy make them; neither an
+endpoint nor a ledger is touched, and a judgment cache is only read.
 
-A judge's verdicts decide how often it is asked: votes may end early, critique ends when a verdict stays, a cascade
-escalates where its cheap judge is unsure. An `Opinion` takes the place of the stand-in's, for the fewest and the most.
+A judge's verdicts decide how often it is asked: votes may end early, critique ends when a verdict
+stays, a cascade escalates where its cheap judge is unsure. An `Opinion` takes the place of the
+stand-in's, for the fewest and the most.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class DryRun:
         stored: what the judgment cache would store in this pass.
         formats: the prompts that the stand-in knows.
         parts: the names of the parts of the run's judge.
-        reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`: of the stand-in's.
+        reply_tokens: the tokens of a policy's completion (`True`) and of any other reply; `None`:
+            of the stand-in's.
         cached_share: the share of all prompts that is in a prefix cache.
         opinion: of judges; `None`: the stand-in's.
         clients: the settings of all clients that were asked.
@@ -98,7 +100,9 @@ class DryRun:
     stored: dict[str, Choice] = field(default_factory=dict)
     formats: Sequence[PromptFormat] = BUILT_IN
     parts: frozenset[str] = frozenset()
-    reply_tokens: Mapping[bool, float | None] = field(default_factory=lambda: {True: None, False: None})
+    reply_tokens: Mapping[bool, float | None] = field(
+        default_factory=lambda: {True: None, False: None}
+    )
     cached_share: float = 0.0
     opinion: Opinion | None = None
     clients: dict[str, ChatSettings] = field(default_factory=dict)
@@ -130,7 +134,13 @@ class DryRun:
         """Open a judgment cache in which nothing is stored; errors are those of `JudgmentCache`."""
         return DryCache(self, path)
 
-    def count(self, settings: ChatSettings, messages: Sequence[Message], replies: Sequence[Choice], used: int) -> None:
+    def count(
+        self,
+        settings: ChatSettings,
+        messages: Sequence[Message],
+        replies: Sequence[Choice],
+        used: int,
+    ) -> None:
         """Count a request.
 
         Args:
@@ -148,7 +158,9 @@ class DryRun:
         prompt = float(tokens_of_images(messages, endpoint.api, endpoint.model))
         for message in messages:
             text = message["content"]
-            prompt += count_once(text) + sum(more * text.count(reply) for reply, more in shown.items())
+            prompt += count_once(text) + sum(
+                more * text.count(reply) for reply, more in shown.items()
+            )
         reply, assumed = float(used), self.reply_tokens[role.is_policy]
         if assumed is not None and replies:
             each = min(assumed, settings.max_tokens or assumed)
@@ -180,7 +192,9 @@ class DryClient(ChatClient):
         """Open a client of another model that counts in the same place."""
         return DryClient(settings, self._dry, cache=self._cache, budget=self._budget)
 
-    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # of `ChatClient.chat`
+    async def chat(
+        self, messages: Sequence[Message], **how: Any
+    ) -> ChatResponse:  # of `ChatClient.chat`
         """Note which vote, game or round it is."""
         with holding(_TURN, _turn(how.get("name", ""))):
             return await super().chat(messages, **how)
@@ -196,7 +210,9 @@ class DryClient(ChatClient):
 
         async def ask(record: RequestRecord) -> ChatResponse:
             answer = await send(record)
-            return replace(answer, choices=tuple(_with_classes(choice, keep) for choice in answer.choices))
+            return replace(
+                answer, choices=tuple(_with_classes(choice, keep) for choice in answer.choices)
+            )
 
         return await super().call_beside(ask, *asked, keep=keep, **how)
 
@@ -229,7 +245,9 @@ def _turn(name: str) -> int:
     """The number at the end of a call's name, and the round of critique."""
     critique = _CRITIQUE.match(name)
     number = _NUMBER.search(name if critique is None else name[critique.end() :])
-    return (int(number[0]) if number is not None else 0) + (int(critique[1]) if critique is not None else 0)
+    return (int(number[0]) if number is not None else 0) + (
+        int(critique[1]) if critique is not None else 0
+    )
 
 
 def _level(reply: Mapping[str, Any]) -> None:
@@ -243,7 +261,9 @@ def _level(reply: Mapping[str, Any]) -> None:
 def _with_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
     """A reward model's item with its number for each of as many classes as its judge expects."""
     item = wire.loads(choice.text)
-    numbers = item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]
+    numbers = (
+        item["probs"] if isinstance(item, dict) else item if isinstance(item, list) else [item]
+    )
     for count in _CLASSES:
         several = replace(choice, text=wire.dumps(numbers * count).decode())
         try:

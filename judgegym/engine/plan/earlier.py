@@ -74,7 +74,12 @@ class RecordedRow:
         """See `RowLedger`."""
 
     def answered(
-        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+        self,
+        call: CallInProgress,
+        part: int,
+        number: int | None,
+        answer: ChatResponse,
+        verdict: VerdictLocation,
     ) -> None:
         """See `RowLedger`."""
 
@@ -87,7 +92,10 @@ class RecordedRow:
 
     def forget_without_verdict(self) -> None:
         """Drop the answers without a verdict: the row has failed, and asks for them again."""
-        kept = {key: {part: each for part, each in parts.items() if each[1]} for key, parts in self.parts.items()}
+        kept = {
+            key: {part: each for part, each in parts.items() if each[1]}
+            for key, parts in self.parts.items()
+        }
         self.parts = {key: parts for key, parts in kept.items() if parts}
 
 
@@ -102,7 +110,9 @@ class EarlierRun:
     """
 
     usage: RunUsage = field(default_factory=RunUsage)
-    replies: Mapping[bool, Replies] = field(default_factory=lambda: {True: Replies(), False: Replies()})
+    replies: Mapping[bool, Replies] = field(
+        default_factory=lambda: {True: Replies(), False: Replies()}
+    )
     answers: dict[RowKey, RecordedRow] = field(default_factory=dict)
 
     @classmethod
@@ -132,7 +142,9 @@ class EarlierRun:
             if answer.attempts:
                 self.replies[call["component"].rpartition("/")[2] == "policy"].add(answer)
             if call["row"] in rows:
-                row = self.answers.setdefault((call["row"], call["group"]), RecordedRow(call["row"]))
+                row = self.answers.setdefault(
+                    (call["row"], call["group"]), RecordedRow(call["row"])
+                )
                 row.parts.setdefault(call["key"], {})[call["part"]] = answer, call["has_verdict"]
 
     @property

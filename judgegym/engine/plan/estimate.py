@@ -1,7 +1,7 @@
 """An estimate: what a run asks, from a sample of its rows.
 
-The rows are gone through with the replies of the offline stand-in. If these have led to calls, a part of the rows is
-gone through again with each of `OPINIONS`, for the fewest and the most calls.
+The rows are gone through with the replies of the offline stand-in. If these have led to calls, a
+part of the rows is gone through again with each of `OPINIONS`, for the fewest and the most calls.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class PlanEstimate:
     def __add__(self, other: PlanEstimate) -> PlanEstimate:
         """Both together."""
         names = [*dict.fromkeys((*self.roles, *other.roles))]
-        roles = {role: self.roles.get(role, Bounds()) + other.roles.get(role, Bounds()) for role in names}
+        roles = {
+            role: self.roles.get(role, Bounds()) + other.roles.get(role, Bounds()) for role in names
+        }
         return PlanEstimate(roles, self.rows + other.rows, self.counted + other.counted)
 
     def times(self, low: float, usual: float, high: float) -> PlanEstimate:
@@ -117,7 +119,9 @@ async def estimate(dry: DryRun, step: Step, chosen: Sequence[int], rows: int) ->
     return PlanEstimate(found, rows, counted)
 
 
-def _bounds(role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float) -> Bounds:
+def _bounds(
+    role: Role, usual: Tally, passes: Sequence[Tally], factor: float, factor_again: float
+) -> Bounds:
     """The bounds of a role: the usual ones times what the passes differ by from the first of them."""
     whole = usual.get(role, Load()).times(factor)
     loads = sorted((tally.get(role, Load()) for tally in passes), key=lambda load: load.calls)
@@ -125,7 +129,8 @@ def _bounds(role: Role, usual: Tally, passes: Sequence[Tally], factor: float, fa
     if loads[0].calls == loads[-1].calls:
         return Bounds(whole, whole, whole)
     low, high = (
-        load.times(whole.calls / first.calls if first.calls else factor_again) for load in (loads[0], loads[-1])
+        load.times(whole.calls / first.calls if first.calls else factor_again)
+        for load in (loads[0], loads[-1])
     )
     return Bounds(whole, low, high)
 
@@ -143,7 +148,9 @@ async def _go_through(dry: DryRun, step: Step, numbers: Sequence[int]) -> int:
     return len(numbers)
 
 
-async def estimate_anchors(dry: DryRun, judge: AnchorJudge | None, run: Path | None) -> PlanEstimate:
+async def estimate_anchors(
+    dry: DryRun, judge: AnchorJudge | None, run: Path | None
+) -> PlanEstimate:
     """Estimate what the anchors of a run take; nothing without any.
 
     Args:

@@ -56,7 +56,11 @@ class Plan:
     @property
     def spent(self) -> Expense:
         """What earlier parts of the run have spent, at the prices of now."""
-        prices = {endpoint.model: each.prices for each in self.dry.clients.values() for endpoint in each.endpoints}
+        prices = {
+            endpoint.model: each.prices
+            for each in self.dry.clients.values()
+            for endpoint in each.endpoints
+        }
         spent = [earlier.usage.priced(prices) for earlier in self.earlier]
         costs = [each.usd for each in spent]
         usd = None if None in costs else sum(filter(None, costs))
@@ -71,17 +75,27 @@ class Plan:
             yield "  prompt tokens", _words(load, lambda each: each.prompt_tokens, _count)
             yield "  reply tokens", _words(load, lambda each: each.reply_tokens, _count)
             is_known = load.usual.cost is not None
-            yield "  cost", _words(load, _dollars, dollars) if is_known else f"{UNKNOWN}; set {role.price_settings}"
+            yield (
+                "  cost",
+                _words(load, _dollars, dollars)
+                if is_known
+                else f"{UNKNOWN}; set {role.price_settings}",
+            )
 
     def _totals(self) -> Iterator[tuple[str, str]]:
         roles, total = self.estimate.roles, self.estimate.total
         yield "cost", UNKNOWN if total.usual.cost is None else _words(total, _dollars, dollars)
         is_live = all(client.batch is None for client in self.dry.clients.values())
         if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
-            costs = (self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items())
+            costs = (
+                self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items()
+            )
             yield "in a batch", dollars(sum(costs))
         if roles and self.estimate.rows:
-            yield f"a {self.unit}", f"{total_words(total.times(1.0 / self.estimate.rows))} on average"
+            yield (
+                f"a {self.unit}",
+                f"{total_words(total.times(1.0 / self.estimate.rows))} on average",
+            )
             yield "least time", self._least_time()
         yield from self._budgets()
 
@@ -93,7 +107,10 @@ class Plan:
         total = sum(loads, Bounds())  # the gold judge has a budget of its own
         calls, usd, spent = self.budget.budget_calls, self.budget.budget_usd, self.spent
         if calls is not None:
-            yield "budget", f"{calls:,} calls {_enough(total, calls - spent.calls, lambda load: load.calls)}"
+            yield (
+                "budget",
+                f"{calls:,} calls {_enough(total, calls - spent.calls, lambda load: load.calls)}",
+            )
         if usd is not None and total.usual.cost is not None:
             yield "budget", f"${usd:g} {_enough(total, usd - (spent.usd or 0.0), _dollars)}"
 
@@ -105,8 +122,13 @@ class Plan:
         seconds, at_once = [0.0], list[float]()
         for title, client in self.dry.clients.items():
             load = asked.get(title.removeprefix("the "), Load())
-            limits = (load.calls, client.requests_per_minute), (load.prompt_tokens, client.tokens_per_minute)
-            seconds += [60.0 * (needed / limit - 1.0) for needed, limit in limits if limit is not None]
+            limits = (
+                (load.calls, client.requests_per_minute),
+                (load.prompt_tokens, client.tokens_per_minute),
+            )
+            seconds += [
+                60.0 * (needed / limit - 1.0) for needed, limit in limits if limit is not None
+            ]
             at_once.append(max(1.0, load.calls / client.max_concurrency))
         parts = [f"{duration(max(seconds))} by the limits a minute"] if max(seconds) > 0 else []
         replies = [earlier.replies[False] for earlier in self.earlier]
@@ -129,7 +151,10 @@ class Plan:
             if tokens and of in is_asked
         ]
         said = f"{', '.join(known)}; --plan=TOKENS for another length"
-        yield "assumed", said if known else "the stand-in's replies; --plan=TOKENS for another length"
+        yield (
+            "assumed",
+            said if known else "the stand-in's replies; --plan=TOKENS for another length",
+        )
         if self.dry.cached_share:
             yield "in prefix caches", f"{percent(self.dry.cached_share, 0)} of prompts, as so far"
         yield "counted as", how_counted()
@@ -137,16 +162,26 @@ class Plan:
     def _notes(self) -> Iterator[str]:
         rows, counted = self.estimate.rows, self.estimate.counted
         if counted < rows:
-            yield f"Counted on {counted:,} of {rows:,} {self.unit}s; the others have as much on average."
+            yield (
+                f"Counted on {counted:,} of {rows:,} {self.unit}s; the others have as much on "
+                "average."
+            )
         if not all(load.is_exact for load in self.estimate.roles.values()):
             yield (
-                "In brackets: the least and the most that verdicts can make of it, such as votes that agree or differ, "
+                "In brackets: the least and the most that verdicts can make of it, such as votes "
+                "that agree or differ, "
                 "critique that changes a verdict or not, and a judge that is sure or unsure."
             )
         if self.dry.asks_for_several:
-            yield "An endpoint that gives one completion a request is asked for each by itself: more calls and prompts."
+            yield (
+                "An endpoint that gives one completion a request is asked for each by itself: more "
+                "calls and prompts."
+            )
         if self.estimate.roles:
-            yield "Requests that fail, and replies without a verdict, are asked for again, on top. Nobody was asked."
+            yield (
+                "Requests that fail, and replies without a verdict, are asked for again, on top. "
+                "Nobody was asked."
+            )
 
 
 def total_words(total: Bounds) -> str:

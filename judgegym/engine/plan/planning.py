@@ -94,7 +94,9 @@ async def plan_run(source: PlanSource, dry: DryRun, options: PlanOptions) -> Pla
     """
     run, left = options.run, source.left(options.run)
     chosen = draw_rows(left, options.seed)
-    earlier = EarlierRun() if run is None else EarlierRun.read(run, frozenset(map(source.uid, chosen)))
+    earlier = (
+        EarlierRun() if run is None else EarlierRun.read(run, frozenset(map(source.uid, chosen)))
+    )
     dry.reply_tokens = assumed_tokens(options.tokens, earlier, is_offline=options.is_offline)
     dry.cached_share = earlier.cached_share
     found = await estimate(dry, partial(source.step, earlier), chosen, len(left))
@@ -118,7 +120,9 @@ def planning() -> Iterator[None]:
         yield
 
 
-def assumed_tokens(given: PlanTokens, earlier: EarlierRun, *, is_offline: bool) -> Mapping[bool, float | None]:
+def assumed_tokens(
+    given: PlanTokens, earlier: EarlierRun, *, is_offline: bool
+) -> Mapping[bool, float | None]:
     """The tokens of a policy's completion (`True`) and of any other reply; `None`: as many as the stand-in's have.
 
     Args:
@@ -127,7 +131,10 @@ def assumed_tokens(given: PlanTokens, earlier: EarlierRun, *, is_offline: bool) 
         is_offline: stand-ins are asked.
     """
     usual = None if is_offline else USUAL_TOKENS
-    return {of: given if isinstance(given, int) else replies.mean or usual for of, replies in earlier.replies.items()}
+    return {
+        of: given if isinstance(given, int) else replies.mean or usual
+        for of, replies in earlier.replies.items()
+    }
 
 
 def open_dry_judge(settings: AnyJudgeSettings, dry: DryRun | None = None) -> TaskJudge:

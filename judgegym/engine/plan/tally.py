@@ -37,7 +37,9 @@ class Load:
     def times(self, factor: float) -> Load:
         """So many times as much."""
         cost = None if self.cost is None else self.cost * factor
-        return Load(self.calls * factor, self.prompt_tokens * factor, self.reply_tokens * factor, cost)
+        return Load(
+            self.calls * factor, self.prompt_tokens * factor, self.reply_tokens * factor, cost
+        )
 
 
 @dataclass(frozen=True, slots=True)

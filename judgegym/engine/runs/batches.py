@@ -1,9 +1,10 @@
 """The batches of a run: `batches.jsonl` in its directory, from which a resumed run takes them up again.
 
-Its lines: the run's name in the names of its batches (`run`); a batch with the ids of its requests, before it is
-uploaded (`requests`); the id that the provider gave it (`id`); how it stands (`state`; `void` if it was not created).
-A request has its number in `calls.jsonl`, and what tells it apart from the others of the run. The responses are in
-`calls.jsonl` alone: a request without one there is taken up.
+Its lines: the run's name in the names of its batches (`run`); a batch with the ids of its requests,
+before it is uploaded (`requests`); the id that the provider gave it (`id`); how it stands (`state`;
+`void` if it was not created). A request has its number in `calls.jsonl`, and what tells it apart
+from the others of the run. The responses are in `calls.jsonl` alone: a request without one there is
+taken up.
 """
 
 from __future__ import annotations
@@ -47,13 +48,17 @@ def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
         if "requests" in fields:
             requests = [(sent, str(identity)) for sent, identity in fields["requests"]]
             where = (fields["kind"], fields["endpoint"], fields["model"])
-            batches[number] = Batch(number, f"{name}-{number}", fields["at"], *where, requests, is_earlier=True)
+            batches[number] = Batch(
+                number, f"{name}-{number}", fields["at"], *where, requests, is_earlier=True
+            )
         elif number not in batches:
             return  # a damaged line had its requests
         elif "id" in fields:
             batches[number].id = str(fields["id"])
         else:
-            batches[number].state = BatchState(str(fields["state"]), fields.get("done", 0), fields.get("of", 0))
+            batches[number].state = BatchState(
+                str(fields["state"]), fields.get("done", 0), fields.get("of", 0)
+            )
 
     for _ in read_lines(run / BATCHES, note) if isinstance(run, Path) else run.lines(BATCHES, note):
         pass
@@ -61,7 +66,9 @@ def read_batches(run: Path | RunDirectory) -> tuple[str, dict[int, Batch]]:
 
 
 @asynccontextmanager
-async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: JudgeBatchSettings) -> AsyncIterator[None]:
+async def judged_in_batches(
+    run: RunDirectory, ledger: CallLedger, settings: JudgeBatchSettings
+) -> AsyncIterator[None]:
     """Put the judges' requests into batches, if the settings say so, for the duration of the block.
 
     Raises:
@@ -71,7 +78,8 @@ async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: Jud
     if settings.judge_batch is None:
         if ledger.in_batches:
             raise SettingsError(
-                f"{len(ledger.in_batches):,} requests of the run are in batches whose responses are missing; resume it "
+                f"{len(ledger.in_batches):,} requests of the run are in batches whose responses "
+                "are missing; resume it "
                 f"with judge_batch ({run.path / BATCHES})"
             )
         yield
@@ -87,6 +95,10 @@ async def judged_in_batches(run: RunDirectory, ledger: CallLedger, settings: Jud
         record({"run": name})
     for batch in earlier.values():
         sent = batch.requests if batch.state.words != VOID else ()
-        batch.lines = [Line(known if number in ledger.in_batches else "", number) for number, known in sent]
-    async with Batches(name, record, run.disk.ready, earlier.values(), settings.judge_batch_quiet).taking():
+        batch.lines = [
+            Line(known if number in ledger.in_batches else "", number) for number, known in sent
+        ]
+    async with Batches(
+        name, record, run.disk.ready, earlier.values(), settings.judge_batch_quiet
+    ).taking():
         yield

@@ -1,9 +1,10 @@
 """Read the lines of a file of a run, and skip the damaged ones: torn, no JSON object in UTF-8, or not of their file.
 
-Guarantees: one line of the log says how many lines of a file are skipped; a reader changes nothing; a run that goes on
-keeps the damaged file under another name (`….damaged`) before it is replaced, as a whole or not at all, by its readable
-lines; the last line of a file that another process is writing is not damaged. A file of which no line can be read,
-though it holds JSON objects, is another kind of file, and refused.
+Guarantees: one line of the log says how many lines of a file are skipped; a reader changes nothing;
+a run that goes on keeps the damaged file under another name (`….damaged`) before it is replaced, as
+a whole or not at all, by its readable lines; the last line of a file that another process is
+writing is not damaged. A file of which no line can be read, though it holds JSON objects, is
+another kind of file, and refused.
 """
 
 from __future__ import annotations
@@ -68,11 +69,17 @@ class _Tally:
     def check(self) -> None:
         """Raise an error if it is another kind of file."""
         if self.foreign and not self.readable:
-            raise RunDirectoryError(f"{self.path}: none of its lines can be read, such as {self.foreign}")
+            raise RunDirectoryError(
+                f"{self.path}: none of its lines can be read, such as {self.foreign}"
+            )
 
 
 def read_lines(
-    path: Path, read: ReadLine[T], *, source: Iterable[RawLine] | None = None, may_grow: bool = False
+    path: Path,
+    read: ReadLine[T],
+    *,
+    source: Iterable[RawLine] | None = None,
+    may_grow: bool = False,
 ) -> Iterator[tuple[RawLine, T]]:
     """Read the lines of a file, which stays as it is. A missing file has none.
 
@@ -162,17 +169,23 @@ def mend_lines(
         path: the file.
         read: reads a line.
         loss: what a lost line costs.
-        salvage: keep whole lines within a damaged one, too; no object within a line may read as a line.
+        salvage: keep whole lines within a damaged one, too; no object within a line may read as a
+            line.
 
     Returns:
         The number of damaged lines.
 
     Raises:
-        RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is as it was.
+        RunDirectoryError: the file cannot be read or replaced, or is of another kind; it is as it
+            was.
     """
     tally, mended, lost, number = _Tally(path), _Mended(path), 0, itertools.count(1)
     for raw in split_lines(path):
-        line = RawLine(path, next(number), raw.offset + mended.shift, raw.data) if mended.edits else raw
+        line = (
+            RawLine(path, next(number), raw.offset + mended.shift, raw.data)
+            if mended.edits
+            else raw
+        )
         try:
             whole = [(line, read(line))]
         except FAULTS as fault:
@@ -185,14 +198,19 @@ def mend_lines(
             number = itertools.count(line.number + len(whole))
         for part, value in whole:
             tally.readable += 1
-            yield replace(part, data=_with_newline(part.data)) if readable != raw.data else part, value
+            yield (
+                replace(part, data=_with_newline(part.data)) if readable != raw.data else part,
+                value,
+            )
     tally.check()
     if mended.edits:
         try:
             copy = keep_aside(path) if tally.damaged else None
             write_atomic(path, mended.content)
         except OSError as error:
-            raise RunDirectoryError(f"{path} is damaged, and cannot be replaced: {error.strerror}") from error
+            raise RunDirectoryError(
+                f"{path} is damaged, and cannot be replaced: {error.strerror}"
+            ) from error
         if copy is not None:
             report_damage(path, tally.damaged, copy, f"{_counted(lost, loss[0])} {loss[1]}")
     return tally.damaged
@@ -226,7 +244,11 @@ def keep_aside(path: Path) -> Path:
         OSError: there is no room.
     """
     numbers = itertools.chain([""], (f"_{number}" for number in itertools.count(2)))
-    copy = next(copy for end in numbers if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists())
+    copy = next(
+        copy
+        for end in numbers
+        if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists()
+    )
     try:
         os.link(path.resolve(), copy)
     except OSError:  # a file system without links
@@ -242,7 +264,13 @@ def report_damage(
         return
     _REPORTED[path.absolute()] = count
     where = "" if copy is None else f" (kept in {copy.name})"
-    logger.warning("%s: %s skipped%s%s", harmless(str(path)), _counted(count, noun), where, f"; {loss}" if loss else "")
+    logger.warning(
+        "%s: %s skipped%s%s",
+        harmless(str(path)),
+        _counted(count, noun),
+        where,
+        f"; {loss}" if loss else "",
+    )
 
 
 def _counted(count: int, noun: str) -> str:

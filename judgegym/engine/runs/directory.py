@@ -1,15 +1,16 @@
 """Run directories: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`, `run.log`.
 
-Guarantees: a finished row is on disk before it is reported; a run is never overwritten; one process at a time uses a
-directory; a file is replaced as a whole or not at all (`disk.py`); a disk that is full loses nothing
-(`disk.py`).
+Guarantees: a finished row is on disk before it is reported; a run is never overwritten; one process
+at a time uses a directory; a file is replaced as a whole or not at all (`disk.py`); a disk that is
+full loses nothing (`disk.py`).
 
 The lock of a directory: one process at a time uses it.
 
-Guarantees: two processes never hold one directory, whatever the order in which they open, lock and remove the lock
-file; the kernel frees the lock of a process that was killed.
+Guarantees: two processes never hold one directory, whatever the order in which they open, lock and
+remove the lock file; the kernel frees the lock of a process that was killed.
 
-The ids of judged responses in a run of `judgegym score`: `row-17`, or `row-17/2` for the second one of a row.
+The ids of judged responses in a run of `judgegym score`: `row-17`, or `row-17/2` for the second one
+of a row.
 
 Rows and responses are numbered from 0 in memory, and from 1 in an id.
 """
@@ -50,7 +51,8 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Create the directory, if it does not exist, and the lock file, and lock it.
 
-        A holder removes the file when it releases the lock. Whoever had opened the file before that gets a lock on a
+        A holder removes the file when it releases the lock. Whoever had opened the file before that
+        gets a lock on a
         file that is in no directory: it compares the two files after locking, and begins again.
 
         Raises:
@@ -68,7 +70,11 @@ class DirectoryLock:
                 if self._descriptor >= 0:
                     os.close(self._descriptor)
                 is_busy = isinstance(error, BlockingIOError)
-                wrong = "is a file; expected a folder" if directory.is_file() else f"cannot be used: {error.strerror}"
+                wrong = (
+                    "is a file; expected a folder"
+                    if directory.is_file()
+                    else f"cannot be used: {error.strerror}"
+                )
                 reason = "is in use by another process" if is_busy else wrong
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
             os.close(self._descriptor)
@@ -77,7 +83,9 @@ class DirectoryLock:
     def release(self) -> None:
         """Remove the lock file, while it is held, and unlock it."""
         self._path.unlink(missing_ok=True)
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # closing is not enough if a forked child has the descriptor, too
+        fcntl.flock(
+            self._descriptor, fcntl.LOCK_UN
+        )  # closing is not enough if a forked child has the descriptor, too
         os.close(self._descriptor)
 
 
@@ -91,7 +99,12 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 logger = logging.getLogger(__name__)
 
-CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json"
+CONFIG, SAMPLES, FAILURES, METRICS = (
+    "config.yaml",
+    "samples.jsonl",
+    "failures.jsonl",
+    "metrics.json",
+)
 REPORT = "report.html"
 _LOST_ROWS: Loss = ("row", "will be judged again")
 _LOSSES: Mapping[str, Loss] = {
@@ -120,11 +133,14 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
     return {str(name): value for name, value in found.items()}
 
 
-def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
+def _without_removed(
+    run: Path, earlier: Mapping[str, JSON], settings: BaseModel
+) -> dict[str, JSON]:
     """The settings of a run that is resumed, without those that were removed.
 
     Raises:
-        RunDirectoryError: one had another value than the one that is now constant, or a name is unknown.
+        RunDirectoryError: one had another value than the one that is now constant, or a name is
+            unknown.
     """
     model, file = with_all_choices(type(settings)), run / CONFIG
     remaining, taken = take_removed(model, earlier)
@@ -133,7 +149,8 @@ def _without_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel
     refused += [f"{name} ({file}): unknown setting{suggestion(model, name)}" for name in unknown]
     if refused:
         raise RunDirectoryError(
-            f"run directory {run} was made with settings that this version does not have, so that it cannot continue "
+            f"run directory {run} was made with settings that this version does not have, so that "
+            "it cannot continue "
             "as it began:\n  " + "\n  ".join(refused)
         )
     return remaining
@@ -143,20 +160,24 @@ def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
     """Return the bytes of `config.yaml`, which are read back as the same settings.
 
     Raises:
-        RunDirectoryError: a setting, or the directory's name, holds bytes that are no UTF-8: no file of a run can.
+        RunDirectoryError: a setting, or the directory's name, holds bytes that are no UTF-8: no
+            file of a run can.
     """
     for name, text in [("the run directory's name", str(run)), *_texts(config)]:
         try:
             text.encode()
         except UnicodeEncodeError:
             raise RunDirectoryError(
-                f"{name}: {os.fsencode(text)!r} holds bytes that are no UTF-8 text, which the files of a run cannot "
+                f"{name}: {os.fsencode(text)!r} holds bytes that are no UTF-8 text, which the "
+                "files of a run cannot "
                 "hold; expected UTF-8 (rename a file that is called so)"
             ) from None
     written = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode()
     if written.isascii() or load_yaml(written) == config:
         return written
-    return yaml.safe_dump(dict(config), sort_keys=False).encode()  # U+0085, which YAML reads as a line break
+    return yaml.safe_dump(
+        dict(config), sort_keys=False
+    ).encode()  # U+0085, which YAML reads as a line break
 
 
 def _texts(value: JSON, name: str = "") -> Iterator[tuple[str, str]]:
@@ -214,14 +235,19 @@ def check_unused(path: Path, elsewhere: str) -> None:
     there = _entries(path)
     if there:
         raise RunDirectoryError(
-            f"run directory {path} is not empty ({', '.join(there[:4])}); add --resume to continue that run, or choose "
+            f"run directory {path} is not empty ({', '.join(there[:4])}); add --resume to continue "
+            "that run, or choose "
             f"another with {elsewhere}"
         )
 
 
 def _entries(path: Path) -> list[str]:
     """What is in a directory, but for its lock."""
-    return sorted(entry.name for entry in path.iterdir() if entry.name != LOCK) if path.is_dir() else []
+    return (
+        sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
+        if path.is_dir()
+        else []
+    )
 
 
 class RunDirectory:
@@ -230,7 +256,8 @@ class RunDirectory:
     Attributes:
         path: the directory.
         disk: writes the files.
-        log: takes the log records of the task that has opened the directory, and of the tasks that this begins.
+        log: takes the log records of the task that has opened the directory, and of the tasks that
+            this begins.
         damage: how many damaged lines, or parts, each of its files had.
     """
 
@@ -254,13 +281,16 @@ class RunDirectory:
             matters: the settings, by dotted name, that must be equal to resume a run.
             resume: resume the run in the directory; an empty directory begins a new one.
             disk: writes the files of the run.
-            defaults: what the settings are if a run says nothing of them: it was begun before there was such a setting.
-            settings: all settings of the run; a name in an earlier `config.yaml` that they do not have is refused.
+            defaults: what the settings are if a run says nothing of them: it was begun before there
+                was such a setting.
+            settings: all settings of the run; a name in an earlier `config.yaml` that they do not
+                have is refused.
             elsewhere: the setting that chooses another directory, for messages.
 
         Raises:
-            RunDirectoryError: the directory is not empty and `resume` is not set; the settings differ, or the run has
-                one that there is not; another process uses it; its settings are missing; nothing can be written to it.
+            RunDirectoryError: the directory is not empty and `resume` is not set; the settings
+                differ, or the run has one that there is not; another process uses it; its settings
+                are missing; nothing can be written to it.
         """
         self.path, self.disk, self._lock = path, disk or Disk(), DirectoryLock(path)
         self._writers: dict[str, LineWriter] = {}
@@ -273,15 +303,20 @@ class RunDirectory:
                 self._compare(path, matters, defaults, settings)
             elif lines := [name for name in there if name in _OF_A_RUN]:
                 raise RunDirectoryError(
-                    f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
+                    f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run "
+                    "cannot be resumed: "
                     "nothing says with which settings it was made"
                 )
             elif resume:
-                logger.warning("%s holds no run: there is nothing to resume, so a new run begins", path)
+                logger.warning(
+                    "%s holds no run: there is nothing to resume, so a new run begins", path
+                )
             write_atomic(path / CONFIG, _config_file(path, config))
         except OSError as error:
             self._lock.release()
-            raise RunDirectoryError(f"run directory {path} cannot be used: {error.strerror}") from error
+            raise RunDirectoryError(
+                f"run directory {path} cannot be used: {error.strerror}"
+            ) from error
         except BaseException:  # re-raised; the directory is free again
             self._lock.release()
             raise
@@ -289,10 +324,15 @@ class RunDirectory:
 
     @staticmethod
     def _compare(
-        path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON], settings: BaseModel | None
+        path: Path,
+        matters: Mapping[str, JSON],
+        defaults: Mapping[str, JSON],
+        settings: BaseModel | None,
     ) -> None:
         stored = read_settings(path)
-        earlier: JSON = dict(stored) if settings is None else _without_removed(path, stored, settings)
+        earlier: JSON = (
+            dict(stored) if settings is None else _without_removed(path, stored, settings)
+        )
         differences = [
             f"{name}: {was!r} then, {value!r} now{_as_it_was(name, was)}"
             for name, value in matters.items()
@@ -310,7 +350,9 @@ class RunDirectory:
         Raises:
             RunDirectoryError: it cannot be read.
         """
-        self.damage[name] += yield from mend_lines(self.path / name, read, _LOSSES[name], salvage=True)
+        self.damage[name] += yield from mend_lines(
+            self.path / name, read, _LOSSES[name], salvage=True
+        )
 
     def writer(self, name: str) -> LineWriter:
         """Return the writer of one of the run's files of lines."""
@@ -318,7 +360,9 @@ class RunDirectory:
             self._writers[name] = self.disk.appender(self.path / name)
         return self._writers[name]
 
-    async def rewrite(self, samples: Callable[[], Iterable[bytes]], failures: Callable[[], Iterable[bytes]]) -> None:
+    async def rewrite(
+        self, samples: Callable[[], Iterable[bytes]], failures: Callable[[], Iterable[bytes]]
+    ) -> None:
         """Finish the run: replace its files by these lines, each as a whole or not at all.
 
         Raises:
@@ -366,4 +410,8 @@ def uid_of_response(row: int, number: int) -> str:
 def response_of_uid(uid: object) -> tuple[int, int | None] | None:
     """The row of a response, and its number if the row has several; `None` for what is no such id."""
     found = _UID.fullmatch(uid) if isinstance(uid, str) else None
-    return None if found is None else (int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
+    return (
+        None
+        if found is None
+        else (int(found[1]) - 1, None if found[2] is None else int(found[2]) - 1)
+    )

@@ -1,8 +1,9 @@
 """What a run does while its disk refuses to be written to (full, over quota, read-only, failing).
 
-Guarantees: no line is lost while the process lives: lines stay in memory in their order, and files that are replaced
-are as they were. No new row, group or call begins meanwhile (`ready`), so that nothing further is paid for; those in
-progress finish. The writes are retried; it is said once, and after a limit the run ends with one message.
+Guarantees: no line is lost while the process lives: lines stay in memory in their order, and files
+that are replaced are as they were. No new row, group or call begins meanwhile (`ready`), so that
+nothing further is paid for; those in progress finish. The writes are retried; it is said once, and
+after a limit the run ends with one message.
 
 Replace a file as a whole or not at all.
 """
@@ -35,11 +36,12 @@ Content = bytes | Callable[[], Iterable[bytes]]
 def write_atomic(path: Path, content: Content) -> None:
     """Write a temporary file beside `path`, sync it to the disk, and rename it.
 
-    A device or a pipe, such as /dev/stdout, is written to, since a file in its place would be the end of it. Of a
-    symbolic link the file is replaced that it leads to.
+    A device or a pipe, such as /dev/stdout, is written to, since a file in its place would be the
+    end of it. Of a symbolic link the file is replaced that it leads to.
 
     Raises:
-        OSError: it cannot be written; it names `path`, which is as it was, and no temporary file is left.
+        OSError: it cannot be written; it names `path`, which is as it was, and no temporary file is
+            left.
     """
     parts = (lambda: (content,)) if isinstance(content, bytes) else content
     target = path.resolve() if path.is_symlink() else path
@@ -52,13 +54,18 @@ def write_atomic(path: Path, content: Content) -> None:
         with temporary.open("x+b") as file:
             file.writelines(parts())
             file.flush()
-            os.fsync(file.fileno())  # before the rename: else a crash of the machine may leave an empty file
+            os.fsync(
+                file.fileno()
+            )  # before the rename: else a crash of the machine may leave an empty file
         temporary.replace(target)
     except BaseException as error:  # re-raised, after the temporary file is removed
         with contextlib.suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            error.filename, error.filename2 = str(path), None  # not a temporary file, of which nobody has heard
+            error.filename, error.filename2 = (
+                str(path),
+                None,
+            )  # not a temporary file, of which nobody has heard
         raise
 
 
@@ -108,12 +115,17 @@ class Disk:
     """The files that a run writes, and the gate that is closed while the disk refuses them."""
 
     def __init__(
-        self, deadline_s: float | None = None, *, retry_s: float | None = None, open_file: OpenFile = DiskFile
+        self,
+        deadline_s: float | None = None,
+        *,
+        retry_s: float | None = None,
+        open_file: OpenFile = DiskFile,
     ) -> None:
         """Begin with an open gate.
 
         Args:
-            deadline_s: end the run after the disk has refused for this many seconds; by default ten minutes.
+            deadline_s: end the run after the disk has refused for this many seconds; by default ten
+                minutes.
             retry_s: the time between two attempts; a second by default.
             open_file: opens the files of `appender`.
         """
@@ -133,7 +145,10 @@ class Disk:
         lines = sum(writer.waiting for writer in self._writers)
         kept = f"; {lines} lines are kept in memory" if lines else ""
         seconds = time.monotonic() - self._fault.since
-        return f"{self._fault.path} cannot be written to ({self._fault.reason}), for {seconds:.0f} s{kept}"
+        return (
+            f"{self._fault.path} cannot be written to ({self._fault.reason}), for {seconds:.0f} "
+            f"s{kept}"
+        )
 
     def appender(self, path: Path) -> LineWriter:
         """Return a writer of lines to the file at `path`."""
@@ -176,8 +191,8 @@ class Disk:
         Args:
             path: shown in messages.
             write: replaces files; called again after an `OSError`.
-            in_thread: call it in a thread, so that a large file does not hold the event loop; it must use nothing that
-                the loop changes meanwhile.
+            in_thread: call it in a thread, so that a large file does not hold the event loop; it
+                must use nothing that the loop changes meanwhile.
 
         Raises:
             DiskFull: the disk refused for too long.
@@ -216,7 +231,11 @@ class Disk:
             for writer in self._writers:
                 if writer.waiting:
                     writer.flush()
-        if self._fault is not None and not self._refused_files and not any(writer.waiting for writer in self._writers):
+        if (
+            self._fault is not None
+            and not self._refused_files
+            and not any(writer.waiting for writer in self._writers)
+        ):
             logger.info("%s can be written to again", self._fault.path)
             self._fault = None
 
@@ -227,7 +246,8 @@ class Disk:
             return
         self._fault = _Fault(path, reason, time.monotonic())
         logger.warning(
-            "%s cannot be written to: %s. Nothing new begins, what is in progress finishes and is kept in memory; "
+            "%s cannot be written to: %s. Nothing new begins, what is in progress finishes and is "
+            "kept in memory; "
             "the write is retried for up to %.0f s",
             path,
             reason,

@@ -1,14 +1,16 @@
 """The ledger of calls of a run: `calls.jsonl` in its directory, from which an interrupted run is resumed.
 
-Guarantees: an answer is on disk before its caller has it, so that whatever stops a run, no more is paid for twice than
-was in flight; a resumed row gets the same answers in the same order, and its endpoint is asked only for what is
-missing; of the answers, only places in the file are kept in memory, and none of finished rows.
+Guarantees: an answer is on disk before its caller has it, so that whatever stops a run, no more is
+paid for twice than was in flight; a resumed row gets the same answers in the same order, and its
+endpoint is asked only for what is missing; of the answers, only places in the file are kept in
+memory, and none of finished rows.
 
 What the earlier parts of a run have spent, by its ledger of calls.
 
-A request counts whether or not it was answered: with the attempts of answers and of failures, and with those that
-have left if it was in flight when the run stopped. Tokens are priced with the prices of now, so that a price that was
-wrong, or not set, can be mended; those of a model without a price now cost what the ledger says.
+A request counts whether or not it was answered: with the attempts of answers and of failures, and
+with those that have left if it was in flight when the run stopped. Tokens are priced with the
+prices of now, so that a price that was wrong, or not set, can be mended; those of a model without a
+price now cost what the ledger says.
 """
 
 from __future__ import annotations
@@ -50,15 +52,19 @@ class RunUsage:
 
     Attributes:
         requests: those that were sent, retries included.
-        usage: of each model, the tokens of all answers that were paid for, with the cost that was recorded.
-        served: of `policy`, `judge` and `user`, how many answers named each model that they come from.
+        usage: of each model, the tokens of all answers that were paid for, with the cost that was
+            recorded.
+        served: of `policy`, `judge` and `user`, how many answers named each model that they come
+            from.
         refused: of the same and each model, the request fields that its endpoint has refused.
     """
 
     requests: int = 0
     usage: dict[str, Usage] = field(default_factory=dict)
     served: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    refused: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
+    refused: dict[str, dict[str, set[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(set))
+    )
 
     def note_answer(self, call: Mapping[str, Any]) -> None:
         """Add the answer of a line; one that no request was sent for cost nothing."""
@@ -102,13 +108,29 @@ def _read_entry(line: RawLine, finished: Container[str]) -> Mapping[str, Any]:
     """Read a line of a ledger; raises an error for one of another file. Answers to finished rows are not needed."""
     fields: Mapping[str, Any] = line.fields()
     match fields:
-        case {"call": {"id": int() | None, "row": str(), "group": int() | None, "key": str(), "part": int()} as call}:
+        case {
+            "call": {
+                "id": int() | None,
+                "row": str(),
+                "group": int() | None,
+                "key": str(),
+                "part": int(),
+            } as call
+        }:
             if call["row"] not in finished:
                 recorded_call({**call, "messages": None}, Texts(keep=False), None)
         case (
             {"failed": int()}
             | {"row_failed": str(), "group": int() | None}
-            | {"begun": {"number": int(), "row": str(), "step": int(), "epoch": int(), "position": int()}}
+            | {
+                "begun": {
+                    "number": int(),
+                    "row": str(),
+                    "step": int(),
+                    "epoch": int(),
+                    "position": int(),
+                }
+            }
             | {"state": {"step": int() | None, "last_group": int(), "place": [int(), int()] | None}}
             | {"sent": int()}
             | {"again": int()}
@@ -162,7 +184,9 @@ class CallLedger:
         self.lost = 0
         self.earlier = RunUsage()
         batches = [batch for batch in read_batches(run)[1].values() if batch.state.words != VOID]
-        self._batched = {number for batch in batches for number, _ in batch.requests if number is not None}
+        self._batched = {
+            number for batch in batches for number, _ in batch.requests if number is not None
+        }
         self.in_batches = set[int]()
         run.damage[CALLS] += unpack(run.path)
         self.is_resumed = self._path.exists()
@@ -172,7 +196,9 @@ class CallLedger:
         self._reader: IO[bytes] | None = None
 
     def _index(self, finished: Container[str]) -> None:
-        self.in_flight.update(dict.fromkeys(self._batched))  # the line that one was sent may be damaged
+        self.in_flight.update(
+            dict.fromkeys(self._batched)
+        )  # the line that one was sent may be damaged
         self.last_number = max(self._batched, default=0)
 
         def note(line: RawLine) -> None:
@@ -236,7 +262,10 @@ class CallLedger:
     def loss(self) -> str:
         """How many requests the earlier run has lost, in words."""
         if not self.is_resumed:
-            return f"it has no {CALLS}, so all that its other rows had been answered is asked for again"
+            return (
+                f"it has no {CALLS}, so all that its other rows had been answered is asked for "
+                "again"
+            )
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
     def row(self, uid: str, group: int | None = None) -> LedgerOfRow:
@@ -255,7 +284,12 @@ class CallLedger:
 
     def keep_images(self, asked: CallKey) -> None:
         """Write the images of a call that are here to files of their own, each once."""
-        images = [image for message in asked.messages for image in message.get("images", ()) if image.is_local]
+        images = [
+            image
+            for message in asked.messages
+            for image in message.get("images", ())
+            if image.is_local
+        ]
         for image in images if self.texts is not None else ():
             path = self._run.path / file_of(image)
             if not path.exists():
@@ -275,7 +309,9 @@ class CallLedger:
             call = cast("Mapping[str, Any]", wire.loads(self._reader.readline()))["call"]
             return call["part"], read_answer(call)
         except (KeyError, TypeError, ValueError) as error:
-            raise RunDirectoryError(f"{self._path}, at byte {place}: not a recorded call: {error}") from error
+            raise RunDirectoryError(
+                f"{self._path}, at byte {place}: not a recorded call: {error}"
+            ) from error
 
     def close(self) -> None:
         """Close the file that answers are read from."""
@@ -323,7 +359,10 @@ class LedgerOfRow:
 
     def held(self) -> dict[str, dict[int, ChatResponse]]:
         """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
-        return {key: dict(self.ledger.read(place) for place, _ in places) for key, places in self.places.items()}
+        return {
+            key: dict(self.ledger.read(place) for place, _ in places)
+            for key, places in self.places.items()
+        }
 
     async def ready(self) -> float:
         """See `RowLedger`; raises `DiskFull` if the disk refused for too long."""
@@ -347,20 +386,44 @@ class LedgerOfRow:
         self.ledger.lines.append(b'{"unsent":%d}\n' % number)
 
     def answered(
-        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+        self,
+        call: CallInProgress,
+        part: int,
+        number: int | None,
+        answer: ChatResponse,
+        verdict: VerdictLocation,
     ) -> None:
         """See `RowLedger`."""
-        facts: dict[str, Any] = {"id": number, "row": self.key[0], "group": self.key[1], "key": call.key, "part": part}
+        facts: dict[str, Any] = {
+            "id": number,
+            "row": self.key[0],
+            "group": self.key[1],
+            "key": call.key,
+            "part": part,
+        }
         facts |= {"has_verdict": verdict.is_there, "verdict_at": verdict.at}
         self.ledger.keep_images(call.asked)
-        self.ledger.answer(self.key, number, call_line(facts, call.asked, answer, self.ledger.texts))
+        self.ledger.answer(
+            self.key, number, call_line(facts, call.asked, answer, self.ledger.texts)
+        )
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         """See `RowLedger`."""
         self.ledger.in_flight.pop(number, None)
-        row: dict[str, JSON] = {"failed": number, "row": self.key[0], "group": self.key[1], "key": call.key}
-        what: dict[str, JSON] = {"component": call.asked.component, "error": str(error), "model": call.asked.model}
-        self.ledger.append({**row, **what, "attempts": error.attempts, "usage": asdict(error.usage)})
+        row: dict[str, JSON] = {
+            "failed": number,
+            "row": self.key[0],
+            "group": self.key[1],
+            "key": call.key,
+        }
+        what: dict[str, JSON] = {
+            "component": call.asked.component,
+            "error": str(error),
+            "model": call.asked.model,
+        }
+        self.ledger.append(
+            {**row, **what, "attempts": error.attempts, "usage": asdict(error.usage)}
+        )
 
     def row_failed(self) -> None:
         """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""

@@ -2,10 +2,10 @@
 
 Append whole lines to a file.
 
-Guarantees: the file holds whole lines in the order of `append`; only a last one can be torn, if the process is killed
-while it is written, and `LineWriter` cuts it off when it opens the file. A line has reached the operating system when
-`append` returns, unless the disk refuses it: then it and all later ones stay in memory, in order, until `flush` has
-written them.
+Guarantees: the file holds whole lines in the order of `append`; only a last one can be torn, if the
+process is killed while it is written, and `LineWriter` cuts it off when it opens the file. A line
+has reached the operating system when `append` returns, unless the disk refuses it: then it and all
+later ones stay in memory, in order, until `flush` has written them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,12 @@ class LineWriter:
     """Appends lines to one file."""
 
     def __init__(
-        self, path: Path, report: ReportFault, open_file: OpenFile = DiskFile, *, most_waiting: int | None = None
+        self,
+        path: Path,
+        report: ReportFault,
+        open_file: OpenFile = DiskFile,
+        *,
+        most_waiting: int | None = None,
     ) -> None:
         """Append to the file at `path`, which is opened by the first `append`.
 
@@ -160,7 +165,9 @@ class LineWriter:
             while self._waiting:
                 self._write(self._file, self._waiting[0])
                 self._size += len(self._waiting.popleft())
-        except OSError as error:  # whatever it is: the lines are paid for, and the disk may take them later
+        except (
+            OSError
+        ) as error:  # whatever it is: the lines are paid for, and the disk may take them later
             self._report(self.path, error)
         return not self._waiting
 

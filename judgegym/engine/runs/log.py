@@ -1,9 +1,11 @@
 """The log of a run, `run.log`: what the command said in it, with levels and times.
 
-Guarantees: a record is in the log of the run in whose tasks it arose, and in no other one, so that the evaluations of a
-`serve` do not write into each other's file; a resumed run appends after a line that separates it from the earlier one;
-a file that cannot be written to never ends a run: what is lost is counted, and said once there is room again. What
-is said before there is a run directory (while rows are loaded) is written when it is opened.
+Guarantees: a record is in the log of the run in whose tasks it arose, and in no other one, so that
+the evaluations of a `serve` do not write into each other's file; a resumed run appends after a line
+that separates it from the earlier one;
+a file that cannot be written to never ends a run: what is lost is counted, and said once there is
+room again. What is said before there is a run directory (while rows are loaded) is written when it
+is opened.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ LOG = "run.log"
 SEPARATOR = "-" * 72
 
 _OURS = "judgegym"
-_LOGGERS = ("", "huggingface_hub", "datasets", "transformers")  # records of these may not get to the root logger
+_LOGGERS = (
+    "",
+    "huggingface_hub",
+    "datasets",
+    "transformers",
+)  # records of these may not get to the root logger
 _MOST_EARLY = 1000
 _LONGEST = 100_000  # characters of a record; full_debug logs whole prompts
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -39,7 +46,8 @@ class RunLog:
     def __init__(self, directory: Path) -> None:
         """Open the log of a run directory, and write how the command was called and what was said before.
 
-        From now on it takes the records of the task that has called this, and of those that this task begins.
+        From now on it takes the records of the task that has called this, and of those that this
+        task begins.
         """
         self.path = directory / LOG
         self.is_closed = False
@@ -89,7 +97,9 @@ class RunLog:
             lost = f"{self._lost} records are lost: they could not be written" if self._lost else ""
             notice = f"{_FORMAT.format(_record(lost, logging.WARNING))}\n" if lost else ""
             self._lines.append((notice + text).encode(errors="backslashreplace"))
-            self._lost = self._lost + 1 if self._lines.drop() else 0  # a run does not end because its log is full
+            self._lost = (
+                self._lost + 1 if self._lines.drop() else 0
+            )  # a run does not end because its log is full
 
 
 class _Format(logging.Formatter):
@@ -97,7 +107,9 @@ class _Format(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record without its newline; control characters, which a terminal would obey, are escaped."""
-        time = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+        time = (
+            datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+        )
         name = "" if record.name.partition(".")[0] == _OURS else f"{record.name}: "
         text = super().format(record).rstrip("\n")
         if len(text) > _LONGEST:

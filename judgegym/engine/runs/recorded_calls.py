@@ -1,14 +1,15 @@
 """The lines of a run's ledger of calls: how a call is written, and how it is read back.
 
-A line is the beginning of a request (`sent`; `again` for a retry, `unsent` for one that did not leave), an answer
-(`call`), a request that failed (`failed`), the mark that a row has failed (`row_failed`), or that a run was resumed
-(`resumed`); `serve` adds the marks of its groups (`training/group_ledger.py`). A long text is written at its first use
-and named by its digest after that, as long as it is among the texts that were used last.
+A line is the beginning of a request (`sent`; `again` for a retry, `unsent` for one that did not
+leave), an answer (`call`), a request that failed (`failed`), the mark that a row has failed
+(`row_failed`), or that a run was resumed (`resumed`); `serve` adds the marks of its groups
+(`training/group_ledger.py`). A long text is written at its first use and named by its digest after
+that, as long as it is among the texts that were used last.
 
 Compress the ledger of a run that is complete, and unpack it for one that goes on.
 
-Guarantees: at any moment one of the two files is whole, also if the process is killed; where both are there, it is the
-plain one.
+Guarantees: at any moment one of the two files is whole, also if the process is killed; where both
+are there, it is the plain one.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ class RecordedCall:
         component: which call of the row, such as `policy`, `game_1` or `rollout_2/score`.
         vote: which of several independent answers to one question.
         model: the model's name.
-        messages: what the model was asked; `None` if the run did not keep texts, or a damaged line held one of them.
+        messages: what the model was asked; `None` if the run did not keep texts, or a damaged line
+            held one of them.
         parameters: the other fields of the request, but for the number of completions.
         answer: the answer as it was received, with usage, seconds and attempts.
         has_verdict: whether it had what it was asked for.
-        verdict_at: from where to where (in code points) in the text of the answer's first choice the judge's parser
-            has read the verdict; `None` if it has not, or not in one place, and in ledgers from before this field.
+        verdict_at: from where to where (in code points) in the text of the answer's first choice
+            the judge's parser has read the verdict; `None` if it has not, or not in one place, and
+            in ledgers from before this field.
     """
 
     row: str
@@ -134,16 +137,24 @@ class Texts:
         return is_new
 
 
-def call_line(facts: Mapping[str, Any], asked: CallKey, answer: ChatResponse, texts: Texts | None) -> bytes:
+def call_line(
+    facts: Mapping[str, Any], asked: CallKey, answer: ChatResponse, texts: Texts | None
+) -> bytes:
     """An answer as a line; without `texts` the messages are left out.
 
     Args:
-        facts: the first fields: the request's number, which call of which row it answers, where its verdict stands.
+        facts: the first fields: the request's number, which call of which row it answers, where its
+            verdict stands.
         asked: the call.
         answer: what was answered.
         texts: the long texts that were written before.
     """
-    line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
+    line: dict[str, Any] = {
+        **facts,
+        "component": asked.component,
+        "vote": asked.vote,
+        "model": asked.model,
+    }
     if texts is not None:
         line["messages"] = [texts.written(message) for message in asked.messages]
     line |= {"parameters": without_secret_fields(asked.parameters), "answer": answer}
@@ -162,8 +173,12 @@ def read_answer(line: Mapping[str, Any]) -> ChatResponse:
     """
     answer = line["answer"]
     for choice in answer["choices"]:
-        for token in choice["tokens"] or ():  # JSON has no infinity; only an alternative's logprob may be one
-            token["top"] = [(text, -math.inf if logprob is None else logprob) for text, logprob in token["top"]]
+        for token in (
+            choice["tokens"] or ()
+        ):  # JSON has no infinity; only an alternative's logprob may be one
+            token["top"] = [
+                (text, -math.inf if logprob is None else logprob) for text, logprob in token["top"]
+            ]
     return _ANSWER.validate_python(answer)
 
 
@@ -201,7 +216,9 @@ def read_ledger(run_path: Path, read: ReadLine[T]) -> Iterator[T]:
         report_damage(packed, lines.damaged, noun=_DAMAGED_PART)
 
 
-def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None) -> RecordedCall | None:
+def recorded_call(
+    line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None
+) -> RecordedCall | None:
     """The call of a line; `None` if it is of another row, whose texts later lines may name.
 
     Raises:
@@ -218,7 +235,11 @@ def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] |
     if not answer.choices or not math.isfinite(answer.latency_s):
         raise ValueError("an answer has choices and its seconds")
     are_known = lines is not None and len(messages) == len(lines)
-    read = {"messages": messages if are_known else None, "answer": answer, "verdict_at": _place(line.get("verdict_at"))}
+    read = {
+        "messages": messages if are_known else None,
+        "answer": answer,
+        "verdict_at": _place(line.get("verdict_at")),
+    }
     return RecordedCall(**{**line, **read})
 
 
@@ -329,8 +350,9 @@ def unpack(run_path: Path) -> int:
 def join(run_paths: Sequence[Path], target: Path) -> None:
     """Make one compressed ledger, in the run directory `target`, of those of other runs; none if they have none.
 
-    The calls of one run follow those of another, as if it had been resumed. A text that a call names by its digest was
-    written before it in the same ledger, and is among the texts that a reader knows then.
+    The calls of one run follow those of another, as if it had been resumed. A text that a call
+    names by its digest was written before it in the same ledger, and is among the texts that a
+    reader knows then.
 
     Raises:
         OSError: a ledger cannot be read, or there is no room.

@@ -51,7 +51,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     """Print all metrics, too; metrics.json holds them anyway."""
     keep_calls: CliImplicitFlag[bool] = setting(True)
     """Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no
-    prompts, and the answers only until the run is complete. For its rollouts, serve keeps them only if this is given;
+    prompts, and the answers only until the run is complete. For its rollouts, serve keeps them only
+    if this is given;
     else the answers of a group until it is done."""
     offline: CliImplicitFlag[bool] = setting(False, common=True)
     """Use local stand-ins for all endpoints that the command line itself does not name (those of files and environment
@@ -95,8 +96,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the verb's settings without secrets, in the form that `--config` reads.
 
-        Two things are left out: the URL of a stand-in, which ends with its run; and the default name of a key's
-        variable, because a key whose variable is named in a file may be sent to any host.
+        Two things are left out: the URL of a stand-in, which ends with its run; and the default
+        name of a key's variable, because a key whose variable is named in a file may be sent to any
+        host.
         """
         env, openai = self._section(self.env), self._section(self.openai)
         variables = ((self.env, env, "judge_api_key_env"), (self.env, env, "user_api_key_env"))
@@ -122,25 +124,40 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     def _section(self, section: BaseModel) -> dict[str, JSON]:
         public = without_secrets(section)
-        kept = (name for name in public if name not in BUDGETS and uses(self._verb, type(section), name))
+        kept = (
+            name for name in public if name not in BUDGETS and uses(self._verb, type(section), name)
+        )
         return {name: public[name] for name in kept}
 
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
-        shaping = [each for each in declared_settings(type(self.env), verb=verb) if not each.is_operational]
+        shaping = [
+            each for each in declared_settings(type(self.env), verb=verb) if not each.is_operational
+        ]
         idle = self.env.ignored  # once: some environments look at all settings for it
         names = [f"env.{each.name}" for each in shaping if each.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
         gold = _code_of_gold_judge(public)
-        return {**{name: wire.lookup(public, name) for name in expanded}, **gold, "limit": self.limit}
+        return {
+            **{name: wire.lookup(public, name) for name in expanded},
+            **gold,
+            "limit": self.limit,
+        }
 
     def defaults(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The defaults of the environment's settings in `matters`: what a run did before there was the setting."""
         public = self.model_copy(update={"env": type(self.env).usual()}).public()
-        usual = {name: wire.lookup(public, name) for name in self.matters(verb) if name.startswith("env.")}
-        return {**usual, **_code_of_gold_judge(self.public())}  # a run may get a gold judge when it is resumed
+        usual = {
+            name: wire.lookup(public, name)
+            for name in self.matters(verb)
+            if name.startswith("env.")
+        }
+        return {
+            **usual,
+            **_code_of_gold_judge(self.public()),
+        }  # a run may get a gold judge when it is resumed
 
 
 def _code_of_gold_judge(public: JSON) -> dict[str, JSON]:

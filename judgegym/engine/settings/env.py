@@ -21,7 +21,13 @@ from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.thinking import ThinkingSettings
-from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
+from judgegym.llm.urls import (
+    secrets_in_fields,
+    secrets_in_url,
+    split_urls,
+    without_credentials,
+    without_secret_fields,
+)
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.settings import AlarmSettings, MonitorSettings
 
@@ -66,9 +72,15 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     def _max_retries_is_the_judges_too(self) -> Self:
         """Let `max_retries`, if it was set, be that of a judge beside these settings, too, unless that has its own."""
         given, judge = self.model_fields_set, cast(object, self)
-        if isinstance(judge, JudgeSettings) and "max_retries" in given and "judge_max_retries" not in given:
+        if (
+            isinstance(judge, JudgeSettings)
+            and "max_retries" in given
+            and "judge_max_retries" not in given
+        ):
             judge.judge_max_retries = self.max_retries
-            given.discard("judge_max_retries")  # not set by the user, so a later change of max_retries reaches it
+            given.discard(
+                "judge_max_retries"
+            )  # not set by the user, so a later change of max_retries reaches it
         return self
 
     @property
@@ -126,11 +138,13 @@ class EnvConfig(
 ):
     """The settings that every environment has under `env`.
 
-    Settings that Atropos also has keep its names, and its defaults but for the exceptions in the test of this module.
+    Settings that Atropos also has keep its names, and its defaults but for the exceptions in the
+    test of this module.
 
     Class attributes:
-        unused_settings: settings of all judges that the environment's judge does not read. Only the author of a judge
-            knows them, since every judge inherits them. They are refused on the command line.
+        unused_settings: settings of all judges that the environment's judge does not read. Only the
+            author of a judge knows them, since every judge inherits them. They are refused on the
+            command line.
     """
 
     unused_settings: ClassVar[Collection[str]] = ()
@@ -161,7 +175,12 @@ class EnvConfig(
         Candidates are asked as policies, or, where a trainer samples by itself, as judges alone.
         """
         update: dict[str, object] = {}
-        roles = {"judge_base_url": "judge", "judges": "judge", "candidates": "policy", "user_base_url": "user"}
+        roles = {
+            "judge_base_url": "judge",
+            "judges": "judge",
+            "candidates": "policy",
+            "user_base_url": "user",
+        }
         urls = {"policy": urls["judge"], **urls} if "judge" in urls else urls
         for name, role in roles.items():
             value = getattr(self, name, None) if role in urls else None
@@ -169,7 +188,10 @@ class EnvConfig(
                 update |= {name: urls[role], f"{role}_api": "openai"}
             elif isinstance(value, list):
                 update[name] = [
-                    each.model_copy(update={"base_url": urls[role]}) if each.base_url == url else each for each in value
+                    each.model_copy(update={"base_url": urls[role]})
+                    if each.base_url == url
+                    else each
+                    for each in value
                 ]
         return self.model_copy(update=update)
 
@@ -190,7 +212,11 @@ def without_secrets(model: BaseModel) -> dict[str, JSON]:
 
     In lists of models the default names of keys' variables are left out, too.
     """
-    secret = {name for name, field in type(model).model_fields.items() if "SecretStr" in str(field.annotation)}
+    secret = {
+        name
+        for name, field in type(model).model_fields.items()
+        if "SecretStr" in str(field.annotation)
+    }
     dumped: dict[str, JSON] = model.model_dump(mode="json", exclude=secret)
     for name, value in dumped.items():
         if isinstance(value, str):
@@ -206,7 +232,9 @@ def without_secrets(model: BaseModel) -> dict[str, JSON]:
 def _without_variable(model: BaseModel) -> dict[str, JSON]:
     """One model of a list, without the default name of its key's variable."""
     dumped = without_secrets(model)
-    if "api_key_env" not in model.model_fields_set:  # a key whose variable is named may be sent to any host
+    if (
+        "api_key_env" not in model.model_fields_set
+    ):  # a key whose variable is named may be sent to any host
         dumped.pop("api_key_env", None)
     return dumped
 
@@ -218,11 +246,19 @@ def secrets(model: BaseModel) -> Iterator[str]:
         if name.endswith("extra_body"):
             yield from filter(None, secrets_in_fields(value))
             continue
-        items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        items = (
+            value
+            if isinstance(value, list)
+            else value.values()
+            if isinstance(value, dict)
+            else [value]
+        )
         for item in items:
             if isinstance(item, BaseModel):
                 yield from secrets(item)
             elif isinstance(item, SecretStr) and item.get_secret_value():
                 yield item.get_secret_value()
             elif isinstance(item, str) and name.endswith("url"):
-                yield from filter(None, (secret for url in split_urls(item) for secret in secrets_in_url(url)))
+                yield from filter(
+                    None, (secret for url in split_urls(item) for secret in secrets_in_url(url))
+                )

@@ -1,8 +1,8 @@
 """The settings of an environment whose groups may be judged together: each completion against the others of its group.
 
-Evaluations, also those beside training, judge single answers as ever. Guarantees: a combination of settings with which
-a group cannot be judged together, or of which the judge of groups would ignore a part that nothing else reads, is
-refused before the first call.
+Evaluations, also those beside training, judge single answers as ever. Guarantees: a combination of
+settings with which a group cannot be judged together, or of which the judge of groups would ignore
+a part that nothing else reads, is refused before the first call.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class GroupJudgeSettings(EnvConfig):
 
     Class attributes:
         answer_judge: the settings of the judge of single answers, which evaluations ask.
-        for_criteria: those of its settings that judges of groups use, too: they are in the criteria.
+        for_criteria: those of its settings that judges of groups use, too: they are in the
+        criteria.
         vote_settings: those by which one of its verdicts takes several calls.
         always_anchored: each row has an anchor, so that a group may have one completion.
     """
@@ -50,7 +51,8 @@ class GroupJudgeSettings(EnvConfig):
 
     group_judge: Literal["none", GroupJudgeKind] = setting("none", verbs=ROLLOUTS, common=True)
     """Judge the completions of a group against each other, with the row's baseline or reference as one more of them
-    where there is one. none: each by itself, as evaluations do. listwise: all in one call (listwise_orders=2: in two).
+    where there is one. none: each by itself, as evaluations do. listwise: all in one call
+        (listwise_orders=2: in two).
     tournament: pair by pair, 72 calls for 8 completions and a baseline (schedule=swiss: 32)."""
     group_reward_range: RewardRange = setting("unit", verbs=ROLLOUTS)
     """With group_judge: choose the range of rewards. unit: 0 to 1, where a malformed completion's default reward of 0.0
@@ -70,7 +72,9 @@ class GroupJudgeSettings(EnvConfig):
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """What is read with a judge of groups alone, and the number of rounds, if the schedule has none."""
         kinds = [f"group_judge={kind}" for kind in _SETTINGS]
-        ignored: dict[str, Sequence[str]] = {name: () for name in super().ignored if name in _REFUSED}
+        ignored: dict[str, Sequence[str]] = {
+            name: () for name in super().ignored if name in _REFUSED
+        }
         if self.group_judge == "none":
             ignored = {**dict.fromkeys(("group_reward_range", *super().ignored), kinds), **ignored}
         if isinstance(self, TournamentSettings) and self.schedule not in WITH_ROUNDS:
@@ -87,7 +91,9 @@ _SETTINGS: Mapping[GroupJudgeKind, type[JudgeSettings]] = {
 }
 
 
-def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatClient]) -> GroupJudge | None:
+def open_group_judge(
+    config: EnvConfig, verb: Verb, client: Callable[[], ChatClient]
+) -> GroupJudge | None:
     """Return the judge of groups that the settings ask for; `None` if each completion is judged by itself.
 
     Args:
@@ -96,19 +102,25 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
         client: gives the client of the judge model.
 
     Raises:
-        SettingsError: a group cannot be judged with these settings, or a part of them would be ignored.
+        SettingsError: a group cannot be judged with these settings, or a part of them would be
+            ignored.
     """
     if not isinstance(config, GroupJudgeSettings) or config.group_judge == "none":
         return None
     kind = config.group_judge
-    problems = list(_problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0))
+    problems = list(
+        _problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0)
+    )
     if problems:
         raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
-    # Only what was given: what other judges set by themselves, such as a layout, is not for this one.
+    # Only what was given: what other judges set by themselves, such as a layout, is not for this
+    # one.
     if _SETTINGS[kind] is ListwiseJudgeSettings:
         from judgegym.judges.listwise.judge import ListwiseGroupJudge  # late: only a group needs it
 
-        return ListwiseGroupJudge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
+        return ListwiseGroupJudge(
+            ListwiseJudgeSettings.model_construct(**_given(config, kind)), client()
+        )
     from judgegym.judges.tournament.progress import (
         TournamentGroupJudge,  # late: only a group needs it, and it brings numpy along
     )
@@ -116,7 +128,8 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
     settings = TournamentSettings.model_construct(**_given(config, kind))
     judge = TournamentGroupJudge(settings, client())
     logger.info(
-        "each group plays up to %d games, a judge call each (group_size=%d and an anchor, schedule=%s, game_orders=%s)",
+        "each group plays up to %d games, a judge call each (group_size=%d and an anchor, "
+        "schedule=%s, game_orders=%s)",
         game_count(settings, config.group_size + 1),
         config.group_size,
         settings.schedule,
@@ -127,46 +140,67 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
 
 def _given(config: GroupJudgeSettings, kind: GroupJudgeKind) -> dict[str, Any]:
     """Return what the user set of a judge's settings; it is validated, and a prompt from a file is read."""
-    return {name: getattr(config, name) for name in _SETTINGS[kind].model_fields if name in config.model_fields_set}
+    return {
+        name: getattr(config, name)
+        for name in _SETTINGS[kind].model_fields
+        if name in config.model_fields_set
+    }
 
 
-def _problems(config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool) -> Iterator[str]:
+def _problems(
+    config: GroupJudgeSettings, kind: GroupJudgeKind, *, evaluates: bool
+) -> Iterator[str]:
     """What does not go together, each as the end of a sentence about the judge of groups."""
     if config.policy_is_judge:
         yield (
-            "compares answers; with role=judge the policy gives verdicts, which are compared with gold labels; set "
+            "compares answers; with role=judge the policy gives verdicts, which are compared with "
+            "gold labels; set "
             "role=policy"
         )
         return
     if config.group_size < 2 and not config.always_anchored:
         yield f"needs two completions to compare; got group_size={config.group_size}"
-    if config.group_reward_range == "signed" and "invalid_thinking_reward" not in config.model_fields_set:
+    if (
+        config.group_reward_range == "signed"
+        and "invalid_thinking_reward" not in config.model_fields_set
+    ):
         yield (
             "would give rewards from -1 (group_reward_range=signed), below the "
-            f"{config.invalid_thinking_reward:g} of malformed completions; set invalid_thinking_reward, such as -1.0"
+            f"{config.invalid_thinking_reward:g} of malformed completions; set "
+            "invalid_thinking_reward, such as -1.0"
         )
     if config.judge_critique_rounds:
         yield f"has no self-critique; got judge_critique_rounds={config.judge_critique_rounds}"
     if config.vote_count() > 1:
         names = " and ".join(config.vote_settings)
-        yield f"takes no votes, and {names} would have {config.vote_count()} for each verdict, expected 1"
+        yield (
+            f"takes no votes, and {names} would have {config.vote_count()} for each verdict, "
+            "expected 1"
+        )
     prompt = _SETTINGS[kind].model_construct(**_given(config, kind)).built_in_prompt()
     if evaluates and config.judge_system_prompt is not None and prompt != config.built_in_prompt():
         yield (
-            "would get the judge_system_prompt of the judge that evaluates beside training; set steps_per_eval=-1, or "
+            "would get the judge_system_prompt of the judge that evaluates beside training; set "
+            "steps_per_eval=-1, or "
             "leave the prompt out"
         )
     ignored = [] if evaluates else _ignored_answer_settings(config, kind)
     if ignored:
-        usual = ", ".join(f"{name}={config.answer_judge.model_fields[name].default}" for name in ignored)
+        usual = ", ".join(
+            f"{name}={config.answer_judge.model_fields[name].default}" for name in ignored
+        )
         changed = ", ".join(f"{name}={getattr(config, name)}" for name in ignored)
-        yield f"does not read {changed}, and this command asks no other judge; leave out, or set {usual}"
+        yield (
+            f"does not read {changed}, and this command asks no other judge; leave out, or set "
+            f"{usual}"
+        )
 
 
 def _ignored_answer_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:
     """Return the settings of the judge of single answers that were changed and that the judge of groups ignores.
 
-    An environment has its judge's settings with any `group_judge`, since evaluations beside training ask that judge.
+    An environment has its judge's settings with any `group_judge`, since evaluations beside
+    training ask that judge.
     """
     read = _SETTINGS[kind].model_fields.keys() | {*config.for_criteria, *config.vote_settings}
     fields = config.answer_judge.model_fields

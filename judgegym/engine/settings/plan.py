@@ -9,8 +9,10 @@ from pydantic import BeforeValidator, Field
 USUAL_TOKENS = 500
 """The tokens of a reply if nothing else is known."""
 PLAN_HELP = (
-    "Print how many calls, tokens and dollars the run would take, and exit. No endpoint is asked, and no key is needed."
-    " A number is the length of a reply in tokens; without one it is 500, with --resume the mean so far, and with "
+    "Print how many calls, tokens and dollars the run would take, and exit. No endpoint is asked, "
+    "and no key is needed."
+    " A number is the length of a reply in tokens; without one it is 500, with --resume the mean "
+    "so far, and with "
     "--offline the stand-in's."
 )
 

@@ -44,10 +44,11 @@ def reasoning_body(
 ) -> Mapping[str, JSON]:
     """The request fields that ask a hosted reasoning model for an effort or a budget; none if neither is set.
 
-    They are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`), and have nothing to do
-    with `thinking_mode`, which asks for `<think>` tags in the text.
+    They are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`), and
+    have nothing to do with `thinking_mode`, which asks for `<think>` tags in the text.
 
-    OpenAI takes an effort at the top level. Other providers (OpenRouter, Nebius, Nous Portal) take an object, with an
+    OpenAI takes an effort at the top level. Other providers (OpenRouter, Nebius, Nous Portal) take
+    an object, with an
     effort or a budget but not both: the effort wins.
     """
     if effort is None and max_reasoning_tokens is None:
@@ -115,8 +116,9 @@ class PolicySettings(Settings):
     are stop, end_turn, eos_token, complete and their like; a completion with an unknown one is asked for again."""
     price: ModelPrice = operational({})
     """Report the policy's cost with these prices in US dollars for a million tokens: input=0.25,output=2, or JSON, with
-    cached_input for prompt tokens that its endpoint had in a prefix cache (without it they cost what all prompt tokens
-    cost, and the cost is an upper bound). If unset, with those of the table of list prices, or else the cost is
+    cached_input for prompt tokens that its endpoint had in a prefix cache (without it they cost
+    what all prompt tokens cost, and the cost is an upper bound). If unset, with those of the table
+    of list prices, or else the cost is
     unknown."""
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational("openai", verbs=ROLLOUTS)
     """Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for that
@@ -125,14 +127,18 @@ class PolicySettings(Settings):
     @property
     def urls(self) -> tuple[str, ...]:
         """The base URLs of its servers."""
-        return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
+        return tuple(replica.base_url for replica in self.replicas) or tuple(
+            split_urls(self.base_url)
+        )
 
     @property
     def endpoint(self) -> EndpointSettings:
         """The model that is asked, without how it is called."""
         return EndpointSettings().add(self, _NAMES, **price_fields(self.price))
 
-    def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
+    def chat_settings(
+        self, config: CallSettings, *, max_concurrency: int, section: str = "env."
+    ) -> ChatSettings:
         """What the policy's chat client needs.
 
         Args:
@@ -144,10 +150,14 @@ class PolicySettings(Settings):
             SettingsError: a key is needed and there is none.
         """
         reasoning = reasoning_body(
-            self.base_url, effort=config.reasoning_effort, max_reasoning_tokens=config.max_reasoning_tokens
+            self.base_url,
+            effort=config.reasoning_effort,
+            max_reasoning_tokens=config.max_reasoning_tokens,
         )
         body = {**reasoning, **self.extra_body}
-        endpoint = self.endpoint.add(config, CALLS, max_concurrency=max_concurrency, extra_body=body)
+        endpoint = self.endpoint.add(
+            config, CALLS, max_concurrency=max_concurrency, extra_body=body
+        )
         names = SettingNames(
             "the policy",
             "--openai.",
@@ -161,7 +171,11 @@ class PolicySettings(Settings):
 
 
 _NAMES = flat_names(PolicySettings)
-CALLS: Mapping[str, str] = {"deadline": "policy_deadline", "max_retries": "max_retries", **CALL_NAMES}
+CALLS: Mapping[str, str] = {
+    "deadline": "policy_deadline",
+    "max_retries": "max_retries",
+    **CALL_NAMES,
+}
 """The settings of the calls of whoever answers, by their names of an endpoint."""
 
 

@@ -1,6 +1,7 @@
 """The settings of training: how groups are made (`serve`, `process`) and how they reach a trainer (`serve`).
 
-A file that was written for Atropos may hold settings that have no effect here: they are named in a warning.
+A file that was written for Atropos may hold settings that have no effect here: they are named in a
+    warning.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     """Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's own applies."""
     token_source: TokenSource = setting("auto", verbs=ROLLOUTS)
     """Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and
-    logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos' token-level servers (openai.server_type
-    vllm, sglang or trl). retokenize: the chat template is applied to the text, without logprobs. auto: token_server if
+    logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos' token-level servers
+    (openai.server_type vllm, sglang or trl). retokenize: the chat template is applied to the text,
+    without logprobs. auto: token_server if
     server_type names one, else chat if the endpoint returns token ids, else retokenize."""
     tokenizer_name: str | None = setting(None, verbs=ROLLOUTS)
     """Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If unset, with the one
@@ -128,8 +130,13 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
     values = dict(source.values)
     ignored: list[str] = []
     for name in IGNORED:
-        field, servers = name.removeprefix("openai."), values.get("openai")  # of the policy there may be a list
-        is_of_servers = isinstance(servers, list) and any(isinstance(each, dict) and field in each for each in servers)
+        field, servers = (
+            name.removeprefix("openai."),
+            values.get("openai"),
+        )  # of the policy there may be a list
+        is_of_servers = isinstance(servers, list) and any(
+            isinstance(each, dict) and field in each for each in servers
+        )
         if name not in values and not is_of_servers:
             continue
         if source.kind != "file" or (name in _NEEDED and values[name] not in (False, None)):
@@ -138,7 +145,9 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
         values.pop(name, None)
         if isinstance(servers, list):
             values["openai"] = [
-                {key: value for key, value in each.items() if key != field} if isinstance(each, dict) else each
+                {key: value for key, value in each.items() if key != field}
+                if isinstance(each, dict)
+                else each
                 for each in servers
             ]
     if ignored:
@@ -148,4 +157,6 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
 
 
 def _refusal(name: str, origin: str) -> SettingsError:
-    return SettingsError(f"--{name} ({origin}): a setting of Atropos that has no effect here: {IGNORED[name]}")
+    return SettingsError(
+        f"--{name} ({origin}): a setting of Atropos that has no effect here: {IGNORED[name]}"
+    )

@@ -1,6 +1,7 @@
 """Standard output for results, standard error for progress, warnings and errors.
 
-Guarantee: whatever a text holds (names of files, texts of data sets, answers of endpoints), it gives the terminal no
+Guarantee: whatever a text holds (names of files, texts of data sets, answers of endpoints), it
+gives the terminal no
 command: control characters and those that turn the direction of writing are shown as U+FFFD.
 
 A table of text: names in the first column, numbers in the others.
@@ -47,7 +48,9 @@ def console(*, stderr: bool = False) -> Console:
     from rich.segment import Segment
 
     class Terminal(Console):
-        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
@@ -71,7 +74,8 @@ def offline_notice(stand_ins: Sequence[str]) -> str:
     who = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     who = who[0].upper() + who[1:]
     return (
-        f"{who} an offline stand-in, which counts words and understands nothing: these numbers are no benchmark result."
+        f"{who} an offline stand-in, which counts words and understands nothing: these numbers are "
+        "no benchmark result."
     )
 
 
@@ -90,8 +94,8 @@ class Table:
         title: stands above it.
         header: the names of the columns.
         rows: the cells of each row.
-        one_line: on a terminal that is too narrow, cut the names of the first column instead of folding cells, so that
-            each row is one line.
+        one_line: on a terminal that is too narrow, cut the names of the first column instead of
+            folding cells, so that each row is one line.
     """
 
     title: str
@@ -107,12 +111,16 @@ def show_table(table: Table) -> None:
 
     out = console()
     if not out.is_terminal:  # whoever reads it from a file wants the cells whole
-        widths = (max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True))
+        widths = (
+            max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True)
+        )
         out.width = max(out.width, sum(widths) + 1)
     drawn = RichTable(title=Text(table.title), title_justify="left")
     for number, name in enumerate(table.header):
         is_whole = table.one_line and number > 0
-        drawn.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=is_whole)
+        drawn.add_column(
+            name, justify="right" if number else "left", overflow="fold", no_wrap=is_whole
+        )
     for name, *cells in table.rows:
         cut = Text(name, no_wrap=True, overflow="ellipsis") if table.one_line else Text(name)
         drawn.add_row(cut, *map(Text, cells))
@@ -150,11 +158,19 @@ def log_to_terminal(*, debug: bool = False) -> None:
         from rich.logging import RichHandler
 
         handler: logging.Handler = RichHandler(console=screen, show_path=False, markup=False)
-        logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+        logging.basicConfig(
+            level=logging.WARNING,
+            format="%(message)s",
+            datefmt="[%X]",
+            handlers=[handler],
+            force=True,
+        )
     else:
         stream = logging.StreamHandler()
         stream.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)
     for name in ("huggingface_hub", "datasets", "transformers"):
-        logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
+        logging.getLogger(
+            name
+        ).propagate = False  # they have handlers of their own, and each line would come twice
     logging.getLogger("judgegym").setLevel(logging.DEBUG if debug else logging.INFO)

@@ -1,7 +1,8 @@
 """The progress of a run: a bar with a line of numbers on a terminal, elsewhere a line now and then.
 
-Guarantees: time left is that of what is left, at the rate of the last minute; a run that was resumed counts nothing of
-the earlier one. Where there is no terminal, short runs say one line, and no run is silent for longer than a minute.
+Guarantees: time left is that of what is left, at the rate of the last minute; a run that was
+resumed counts nothing of the earlier one. Where there is no terminal, short runs say one line, and
+no run is silent for longer than a minute.
 
 How fast a run goes now, and how long the rest takes at that rate.
 """
@@ -33,7 +34,8 @@ _WHOLE_FROM = 1000
 class RecentRate:
     """The rate over the last minute, or over the last ten that were done if these took longer.
 
-    What an earlier run has done is the begin, and counts for nothing. While nothing is done the rate falls.
+    What an earlier run has done is the begin, and counts for nothing. While nothing is done the
+    rate falls.
     """
 
     def __init__(self, done: int, now: float) -> None:
@@ -87,7 +89,8 @@ class ProgressState:
         words: the label of the headline metric.
         headline: its value so far, if it has one.
         failures: what failed so far.
-        costs: US dollars so far by role, of the roles that were asked; `None` if a cost is not known.
+        costs: US dollars so far by role, of the roles that were asked; `None` if a cost is not
+            known.
         waiting: what the run waits for, if it does.
     """
 
@@ -106,8 +109,13 @@ class ProgressState:
             parts.append(f"{self.failures:,} failed")
         if set(self.costs.values()) == {None}:
             parts.append(f"cost {UNKNOWN}")
-        elif any(cost != 0 for cost in self.costs.values()):  # else nothing was asked yet, or nothing costs anything
-            parts += [f"{role} {'cost ' if cost is None else ''}{dollars(cost)}" for role, cost in self.costs.items()]
+        elif any(
+            cost != 0 for cost in self.costs.values()
+        ):  # else nothing was asked yet, or nothing costs anything
+            parts += [
+                f"{role} {'cost ' if cost is None else ''}{dollars(cost)}"
+                for role, cost in self.costs.items()
+            ]
         return ", ".join(parts)
 
 
@@ -154,7 +162,9 @@ class ProgressDisplay:
             self._live.stop()
 
     @contextmanager
-    def following(self, look: Callable[[], ProgressState], log: Log, *, left: int) -> Iterator[None]:
+    def following(
+        self, look: Callable[[], ProgressState], log: Log, *, left: int
+    ) -> Iterator[None]:
         """Show the progress that `look` returns, a few times a second and once more at the end.
 
         Args:
@@ -188,7 +198,10 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.refresh()
         since = now - self._said_at
-        is_step = bool(self._total) and state.done * _STEPS // self._total > self._said * _STEPS // self._total
+        is_step = (
+            bool(self._total)
+            and state.done * _STEPS // self._total > self._said * _STEPS // self._total
+        )
         is_due = since >= _LONGEST_S or (is_step and since >= _SHORTEST_S)
         if state.done != self._said if is_last else is_due:
             self._said, self._said_at = state.done, now
@@ -207,7 +220,9 @@ class ProgressDisplay:
             return ""
         left = self._rate.seconds_left(self._total, now)
         time_left = "" if left is None else f"{duration(left, tenths=False)} left"
-        return ", ".join(filter(None, (rate_words(self._rate.per_second(now), self._unit), time_left)))
+        return ", ".join(
+            filter(None, (rate_words(self._rate.per_second(now), self._unit), time_left))
+        )
 
     def _drawn(self) -> RenderableType:
         """Draw the bar with its numbers; below it the others, and what the run waits for."""
@@ -226,9 +241,15 @@ class ProgressDisplay:
         grid.add_column(no_wrap=True)
         count = f"{state.done:,}/{self._total:,} {self._unit}"
         pace = self._pace(time.monotonic())
-        bar = ProgressBar(total=self._total, completed=state.done, complete_style="cyan", finished_style="green")
+        bar = ProgressBar(
+            total=self._total, completed=state.done, complete_style="cyan", finished_style="green"
+        )
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
         rest = _AFTERWARDS if self._took is not None and not self._is_over else ""
-        below = ((text, style) for text, style in ((state.tally, ""), (state.waiting, "yellow"), (rest, "dim")) if text)
+        below = (
+            (text, style)
+            for text, style in ((state.tally, ""), (state.waiting, "yellow"), (rest, "dim"))
+            if text
+        )
         lines = (Text(text, style=style, no_wrap=False, overflow="fold") for text, style in below)
         return Group(grid, *(Padding(line, (0, 0, 0, 2)) for line in lines))

@@ -1,13 +1,15 @@
 """The short table of a run: the headline, then sections of lines, each with a label, a value and a remark.
 
-Guarantees: on a terminal no line is wider than it; elsewhere every line is whole, with at least two spaces between its
-columns, so that a program can take it apart. Text of data sets is shown without the characters that a terminal obeys.
+Guarantees: on a terminal no line is wider than it; elsewhere every line is whole, with at least two
+spaces between its columns, so that a program can take it apart. Text of data sets is shown without
+the characters that a terminal obeys.
 
 The table of all metrics.
 
 Metrics as lines of a summary: an environment's outcomes, costs, and numbers as people read them.
 
-Which of its metrics an environment shows beside the headline: declared, so that nothing is guessed from names.
+Which of its metrics an environment shows beside the headline: declared, so that nothing is guessed
+    from names.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Outcome:
 
     Attributes:
         words: what the line is about.
-        metrics: the short names of its metrics, each with its label; the label of a single one may be empty.
+        metrics: the short names of its metrics, each with its label; the label of a single one may
+            be empty.
         unit: how its values are shown: a share as a percentage.
         is_fault: it counts something that went wrong, and is shown only above 0.
     """
@@ -52,7 +55,9 @@ class Outcome:
     is_fault: bool = False
 
     @classmethod
-    def of(cls, words: str, metric: str, *, unit: Unit = "share", is_fault: bool = False) -> Outcome:
+    def of(
+        cls, words: str, metric: str, *, unit: Unit = "share", is_fault: bool = False
+    ) -> Outcome:
         """Make a line of one metric."""
         return cls(words, {metric: ""}, unit, is_fault)
 
@@ -127,7 +132,11 @@ def show_summary(summary: Summary) -> None:
     grid.add_column(no_wrap=True, justify="right")
     grid.add_column(overflow="fold")
     for label, value, remark, style in rows:
-        grid.add_row(Text(label, style=style), Text(value, style="bold" if style == "bold" else ""), Text(remark))
+        grid.add_row(
+            Text(label, style=style),
+            Text(value, style="bold" if style == "bold" else ""),
+            Text(remark),
+        )
     out.print(grid)
     for notice in summary.notices:
         say(wrapped(notice, out.width))
@@ -136,7 +145,9 @@ def show_summary(summary: Summary) -> None:
 def wrapped(sentence: str, width: int) -> str:
     """Break a sentence between its words; a long one, such as a path, stays whole, so that it can be copied."""
     lines = sentence.splitlines() or [""]
-    return "\n".join(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines)
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines
+    )
 
 
 def _rows(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
@@ -206,10 +217,14 @@ def interval_of(metrics: Metrics, name: str, unit: Unit = "number") -> str:
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
     if low is not None and metrics.observations.get(name) == 1:
         return "one observation, which has no interval"  # in files both ends are the value
-    return "" if low is None or high is None else f"95 %: {number(low, unit)} to {number(high, unit)}"
+    return (
+        "" if low is None or high is None else f"95 %: {number(low, unit)} to {number(high, unit)}"
+    )
 
 
-def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool) -> list[SummaryLine]:
+def outcome_lines(
+    outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool
+) -> list[SummaryLine]:
     """The lines of those outcomes that have a value, or a reason for none; before faults one of suspects of injection.
 
     Args:
@@ -218,7 +233,11 @@ def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *,
         prefix: `eval` or `train`.
         faults: those that count something that went wrong, or the others.
     """
-    lines = [_outcome_line(outcome, metrics, prefix) for outcome in outcomes if outcome.is_fault == faults]
+    lines = [
+        _outcome_line(outcome, metrics, prefix)
+        for outcome in outcomes
+        if outcome.is_fault == faults
+    ]
     suspects = metrics.values.get(f"{prefix}/judge_injection_suspects", 0) if faults else 0
     what = "tokens or markers of the judge's prompt, in texts under judgment"
     of_texts = SummaryLine("suspects", f"{suspects:,}", what) if suspects else None
@@ -237,7 +256,9 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
         shown = (f"{names[name]} {number(value, outcome.unit)}" for name, value in values.items())
         return SummaryLine(outcome.words, "", ", ".join(shown))
     ((name, value),) = values.items()
-    return SummaryLine(outcome.words, number(value, outcome.unit), interval_of(metrics, name, outcome.unit))
+    return SummaryLine(
+        outcome.words, number(value, outcome.unit), interval_of(metrics, name, outcome.unit)
+    )
 
 
 def number(value: float, unit: Unit) -> str:
@@ -261,9 +282,13 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
             continue
         calls = _with_cached(found.get("calls"), found.get("cached_calls"), "calls")
         requests = found.get("requests")  # retries included, and none for a call from the cache
-        if requests is not None and requests != found.get("calls", 0) - found.get("cached_calls", 0):
+        if requests is not None and requests != found.get("calls", 0) - found.get(
+            "cached_calls", 0
+        ):
             calls += f" in {requests:,.0f} requests"
-        prompt = _with_cached(found.get("prompt_tokens"), found.get("cached_prompt_tokens"), "tokens in")
+        prompt = _with_cached(
+            found.get("prompt_tokens"), found.get("cached_prompt_tokens"), "tokens in"
+        )
         out = f"{found['completion_tokens']:,.0f} out" if "completion_tokens" in found else ""
         cost = UNKNOWN if is_unknown else dollars(found["cost_usd"])
         lines.append(SummaryLine(role, cost, ", ".join(filter(None, (calls, prompt, out)))))
@@ -280,7 +305,9 @@ def latency_words(metrics: Metrics, prefix: str) -> str:
     """How long the calls of each role took; empty if none was made."""
     parts = []
     for role in ROLES:
-        mean, p95 = (metrics.values.get(f"{prefix}/{role}_latency_{name}_s") for name in ("mean", "p95"))
+        mean, p95 = (
+            metrics.values.get(f"{prefix}/{role}_latency_{name}_s") for name in ("mean", "p95")
+        )
         if mean is not None:
             parts.append(f"{role} {mean:.2f} s" + (f" (p95 {p95:.2f})" if p95 is not None else ""))
     return f"a call: {', '.join(parts)}" if parts else ""

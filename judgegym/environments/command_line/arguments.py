@@ -1,8 +1,9 @@
 """The arguments of a command: the verb, its help, its settings from all sources, and the words that resume its run.
 
-A setting of another verb is refused on the command line and in environment variables. In a file, which may hold the
-settings of several verbs, and in a preset it is ignored; and so is there a setting that the others make useless, such
-as the schedule of a tournament where none is played. No printed command holds a secret.
+A setting of another verb is refused on the command line and in environment variables. In a file,
+which may hold the settings of several verbs, and in a preset it is ignored; and so is there a
+setting that the others make useless, such as the schedule of a tournament where none is played. No
+printed command holds a secret.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def of_verb(
     """The sources with only the settings that the verb uses; unknown settings stay, to be refused later.
 
     Raises:
-        SettingsError: a flag or an environment variable sets one that the verb does not use; the message names all.
+        SettingsError: a flag or an environment variable sets one that the verb does not use; the
+            message names all.
     """
     others = {
         setting.name: " and ".join(setting.verbs)
@@ -57,7 +59,8 @@ def of_verb(
         unused = [name for name in source.values if name in others]
         if source.kind in _STRICT_SOURCES:
             refused += [
-                f"--{name} ({source.origin(name)}): a setting of {others[name]}, not of {verb}" for name in unused
+                f"--{name} ({source.origin(name)}): a setting of {others[name]}, not of {verb}"
+                for name in unused
             ]
         kept.append(source.without(*unused))
     if refused:
@@ -82,8 +85,14 @@ GROUPS = {
 def most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
     """The settings that help lists; of two for one thing the one that the verb reads first."""
     declared = [*declared_settings(of_env)]
-    first = {each.fallback(verb): each.name for each in declared if each.group == "data" and each.is_used_by(verb)}
-    return list(dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common))
+    first = {
+        each.fallback(verb): each.name
+        for each in declared
+        if each.group == "data" and each.is_used_by(verb)
+    }
+    return list(
+        dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common)
+    )
 
 
 def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> LoadedEnv:
@@ -101,7 +110,11 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
         notes.extend(said)
         if verb == "process":
             defaults = process_defaults(env_type.spec.name)
-            sources.append(SettingsSource("process", {f"env.{name}": value for name, value in defaults.items()}))
+            sources.append(
+                SettingsSource(
+                    "process", {f"env.{name}": value for name, value in defaults.items()}
+                )
+            )
         return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)
@@ -133,17 +146,23 @@ _RETRY = "--retry_failed"
 def resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None = None) -> str:
     """The command that was given, with its program, the run's place and `--resume`; a larger budget for one spent.
 
-    It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a second line says that
-    they must be given again. Without them it asks for a key; it never sends a placeholder as one.
+    It is printed and may be logged, so it holds no secrets: the flags of keys are left out, and a
+    second line says that they must be given again. Without them it asks for a key; it never sends a
+    placeholder as one.
     """
     words, hint = without_secrets(loaded.settings, typed.settings)
     env = loaded.settings.env
-    is_beside_groups = loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None
+    is_beside_groups = (
+        loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None
+    )
     name = "data_path_to_save_groups" if is_beside_groups else "data_dir_to_save_evals"
     flag, place = f"--env.{name}", str(getattr(env, name))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
         # A file of groups may have got another name than the given one, which was taken.
-        words = [_renamed(flag, place, before, word) for before, word in zip(["", *words], words, strict=False)]
+        words = [
+            _renamed(flag, place, before, word)
+            for before, word in zip(["", *words], words, strict=False)
+        ]
     else:
         words.append(f"{flag}={place}")
     if "--resume" not in words:
@@ -163,7 +182,9 @@ def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str
     left_out: list[str] = []
     flag_before = ""
     for word in words:
-        flag, equals, value = word.partition("=") if word.startswith("--") else (flag_before, "", word)
+        flag, equals, value = (
+            word.partition("=") if word.startswith("--") else (flag_before, "", word)
+        )
         flag_before = "" if equals or not word.startswith("--") else word
         if flag.endswith(_SECRET_FLAGS):
             left_out += [flag] if word.startswith("--") else []
@@ -185,13 +206,17 @@ def _public(value: JSON) -> JSON:
         return [_public(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return without_secret_fields({name: _public(item) for name, item in value.items() if not name.endswith("api_key")})
+    return without_secret_fields(
+        {name: _public(item) for name, item in value.items() if not name.endswith("api_key")}
+    )
 
 
 def without_retry_failed(typed: CommandLine) -> CommandLine:
     """The command line that continues the whole run; the last word counts if a file says --retry_failed."""
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
-    return replace(typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"])
+    return replace(
+        typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"]
+    )
 
 
 def _renamed(flag: str, place: str, before: str, word: str) -> str:

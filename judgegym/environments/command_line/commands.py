@@ -17,7 +17,12 @@ from judgegym.engine.runs import directory as runs
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
-from judgegym.environments.command_line.arguments import EnvType, LoadedEnv, resume_command, without_retry_failed
+from judgegym.environments.command_line.arguments import (
+    EnvType,
+    LoadedEnv,
+    resume_command,
+    without_retry_failed,
+)
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
 from judgegym.environments.contract import open_environment
@@ -39,9 +44,13 @@ _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
 async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int:
     """`evaluate`, from settings to exit code."""
     if loaded.settings.resume and not loaded.given("env.data_dir_to_save_evals"):
-        raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
+        raise SettingsError(
+            "--resume: which run? Name its directory with --env.data_dir_to_save_evals"
+        )
     if loaded.settings.retry_failed and not loaded.settings.resume:
-        raise SettingsError("--retry_failed: retries the failed rows of an earlier run; it needs --resume")
+        raise SettingsError(
+            "--retry_failed: retries the failed rows of an earlier run; it needs --resume"
+        )
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
     config = loaded.settings.env  # gets the run directory, which the resume command names
@@ -57,14 +66,23 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
         count = len(result.metrics.values)
-        files = {"report.html": "the page to read", "metrics.json": f"all {count} metrics (--all_metrics prints them)"}
+        files = {
+            "report.html": "the page to read",
+            "metrics.json": f"all {count} metrics (--all_metrics prints them)",
+        }
         terminal.say(
-            "\n".join(f"  {name:<12}  {what}" for name, what in files.items() if (result.path / name).exists())
+            "\n".join(
+                f"  {name:<12}  {what}"
+                for name, what in files.items()
+                if (result.path / name).exists()
+            )
         )
         return 0
     what = "To finish it" if result.is_unfinished else "To retry the failed rows"
     again = without_retry_failed(typed) if result.is_unfinished else typed
-    terminal.warn(f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}")
+    terminal.warn(
+        f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}"
+    )
     return FAILED
 
 
@@ -73,12 +91,15 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
     config = loaded.settings.env
     if config.group_size == 1 and config.ensure_scores_are_not_same:
         raise SettingsError(
-            "--env.group_size: the scores of a group of 1 are always equal, so no group would be sent; "
+            "--env.group_size: the scores of a group of 1 are always equal, so no group would be "
+            "sent; "
             "take a larger group, or --env.ensure_scores_are_not_same=False"
         )
     if loaded.settings.resume and not any(loaded.given(f"env.{name}") for name in _PLACES_OF_SERVE):
         flags = " or ".join(f"--env.{name}" for name in _PLACES_OF_SERVE)
-        raise SettingsError(f"--resume: which run? Name its directory or its file of groups, with {flags}")
+        raise SettingsError(
+            f"--resume: which run? Name its directory or its file of groups, with {flags}"
+        )
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
     settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
@@ -93,7 +114,9 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
         with interruptible(is_profiled=loaded.settings.profile is not None):
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
-        with resumable(partial(resume_command, loaded, typed), serving.progress, budget=env.clients.budget):
+        with resumable(
+            partial(resume_command, loaded, typed), serving.progress, budget=env.clients.budget
+        ):
             await serving.run()
     return 0
 
@@ -104,7 +127,8 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
     path = groups_path(
-        config.data_path_to_save_groups or f"data/{env_type.spec.name}.jsonl", resume=loaded.settings.resume
+        config.data_path_to_save_groups or f"data/{env_type.spec.name}.jsonl",
+        resume=loaded.settings.resume,
     )
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
@@ -120,13 +144,18 @@ async def process(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> i
         ):
             await processed.run(display)
         if loaded.settings.all_metrics:
-            terminal.show_all_metrics(f"{env.spec.name}: {processed.groups} groups", processed.metrics, {})
+            terminal.show_all_metrics(
+                f"{env.spec.name}: {processed.groups} groups", processed.metrics, {}
+            )
         terminal.show_summary(process_summary(env, processed))
     wanted = config.total_steps
     if processed.groups < wanted:
-        tried = ", ".join(f"{count} {reason}" for reason, count in processed.recorded.total_dropped.items())
+        tried = ", ".join(
+            f"{count} {reason}" for reason, count in processed.recorded.total_dropped.items()
+        )
         terminal.warn(
-            f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
+            f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were "
+            f"tried: {tried}"
         )
         terminal.warn(f"To retry those that failed:\n  {resume_command(loaded, typed)}")
     page = f", the page to read them is {processed.page}" if processed.page is not None else ""
@@ -143,12 +172,17 @@ async def _planned(env_type: EnvType, loaded: LoadedEnv) -> int:
 
 
 @asynccontextmanager
-async def _opened(env_type: EnvType, loaded: LoadedEnv, verb: Verb) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
+async def _opened(
+    env_type: EnvType, loaded: LoadedEnv, verb: Verb
+) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
     if loaded.settings.env.use_wandb is True:
         require("wandb")  # early: serve opens a run when a trainer is there
     identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
-    async with offline.running(loaded, env_type.spec.offline_prompts) as settings, open_session() as session:
+    async with (
+        offline.running(loaded, env_type.spec.offline_prompts) as settings,
+        open_session() as session,
+    ):
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield open_environment(env_type, settings, clients, verb)
 

@@ -1,10 +1,13 @@
 """The command line of every environment, and its exit codes.
 
-0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run directory, said in
-one message. 3: the budget is spent, or an alarm ended the run. 130 and 143: stopped by Ctrl-C or SIGTERM; finished rows
+0: done. 1: too many failures, or nothing succeeded. 2: something to mend in settings, data or run
+directory, said in
+one message. 3: the budget is spent, or an alarm ended the run. 130 and 143: stopped by Ctrl-C or
+SIGTERM; finished rows
 are on disk. 141: the output pipe is closed.
 
-What a command needs is imported once its settings are right, so that help and messages come at once.
+What a command needs is imported once its settings are right, so that help and messages come at
+once.
 """
 
 from __future__ import annotations
@@ -17,14 +20,22 @@ from typing import Any, cast
 from judgegym.engine import terminal
 from judgegym.engine.command import exit_code_of, run_command, settings_to_run
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.arguments import GROUPS, EnvType, load_settings, most_used, settings_type
+from judgegym.environments.command_line.arguments import (
+    GROUPS,
+    EnvType,
+    load_settings,
+    most_used,
+    settings_type,
+)
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
 from judgegym.judges.config.reading.choices import chosen_settings
 from judgegym.judges.config.reading.help import help_page
 from judgegym.llm.errors import SettingsError
 
 
-def main(env_type: EnvType, argv: Sequence[str] | None = None, program: Program | None = None) -> int:
+def main(
+    env_type: EnvType, argv: Sequence[str] | None = None, program: Program | None = None
+) -> int:
     """Run a command.
 
     Args:
@@ -50,7 +61,9 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
         return 0
     if not arguments or arguments[0] not in VERBS:
         actual = f"found {arguments[0]!r}" if arguments else "found nothing"
-        raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}")
+        raise SettingsError(
+            f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}"
+        )
     typed = CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
     settings = chosen_settings(settings_type(env_type), typed.settings)
     page = partial(
@@ -63,7 +76,9 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
         most_used=most_used(settings, typed.verb),
         words=typed.settings,
     )
-    loaded = settings_to_run(typed.settings, page, lambda: load_settings(env_type, typed.settings, verb=typed.verb))
+    loaded = settings_to_run(
+        typed.settings, page, lambda: load_settings(env_type, typed.settings, verb=typed.verb)
+    )
     if loaded is None:
         return 0
     for note in loaded.notes:
@@ -72,7 +87,13 @@ def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:
     def start() -> Coroutine[Any, Any, int]:
         from judgegym.environments.command_line import commands  # late: see the module
 
-        command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
+        command = {
+            "evaluate": commands.evaluate,
+            "serve": commands.serve,
+            "process": commands.process,
+        }[typed.verb]
         return command(env_type, loaded, typed)
 
-    return run_command(f"{typed.verb} {env_type.spec.name}", loaded, start, debug=loaded.settings.env.full_debug)
+    return run_command(
+        f"{typed.verb} {env_type.spec.name}", loaded, start, debug=loaded.settings.env.full_debug
+    )

@@ -1,8 +1,9 @@
 """The endpoints of a command: the stand-ins of `--offline`, and lists of servers as Atropos writes them.
 
-Guarantees: offline only an endpoint that the command line itself names is asked, whatever presets, files and
-environment variables say, and one line says so; what is overridden is said in one line for each source. Hub names and
-missing files are replaced by the bundled samples, since an offline run needs no network.
+Guarantees: offline only an endpoint that the command line itself names is asked, whatever presets,
+files and environment variables say, and one line says so; what is overridden is said in one line
+for each source. Hub names and missing files are replaced by the bundled samples, since an offline
+run needs no network.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from judgegym.engine.settings import ConfigT, EnvSettings
-from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY, STAND_IN_USER
+from judgegym.engine.settings.policy import (
+    BUNDLED_TOKENIZER,
+    STAND_IN_JUDGE,
+    STAND_IN_POLICY,
+    STAND_IN_USER,
+)
 from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -32,7 +38,10 @@ STAND_IN_URL = "http://127.0.0.1:0/v1"
 
 _OF_ENDPOINT = ("base_url", "model_name", "api_key", "api_key_env")
 _JUDGE, _USER = ({f"env.{role}_{name}" for name in _OF_ENDPOINT} for role in ("judge", "user"))
-_POLICY = {f"openai.{name}" for name in ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")}
+_POLICY = {
+    f"openai.{name}"
+    for name in ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")
+}
 _NAMES_OF_MODELS = {"env.judge_model_name", "env.user_model_name", "openai.model_name"}
 _URLS = ("env.judge_base_url", "env.user_base_url", "openai.base_url", "openai.replicas")
 
@@ -47,7 +56,9 @@ def apply_offline(
         settings_type: the settings, with those of what is chosen.
         samples: those of them that name its bundled samples.
     """
-    if not _is_true(next((source.values["offline"] for source in sources if "offline" in source.values), False)):
+    if not _is_true(
+        next((source.values["offline"] for source in sources if "offline" in source.values), False)
+    ):
         return list(sources), []
     filled: Values = {"env.tokenizer_name": str(BUNDLED_TOKENIZER)}
     filled |= {f"env.{name}": value for name, value in samples.items()}
@@ -60,7 +71,9 @@ def apply_offline(
         endpoints |= _POLICY
         filled |= {"openai.base_url": STAND_IN_URL, "openai.model_name": STAND_IN_POLICY}
     declared = [*declared_settings(settings_type)]
-    if any(each.name == "env.user_base_url" for each in declared) and not typed.get("env.user_base_url"):
+    if any(each.name == "env.user_base_url" for each in declared) and not typed.get(
+        "env.user_base_url"
+    ):
         endpoints |= _USER
         filled |= {"env.user_base_url": STAND_IN_URL, "env.user_model_name": STAND_IN_USER}
     data = {each.name for each in declared if each.group == "data" and "dataset" in each.name}
@@ -69,7 +82,8 @@ def apply_offline(
     flags = " and ".join(f"--{name}" for name in asked)
     notes = (
         [
-            f"{SOURCE}: the command line names {' and '.join(asked.values())}, which will be asked; without {flags} a "
+            f"{SOURCE}: the command line names {' and '.join(asked.values())}, which will be "
+            f"asked; without {flags} a "
             "stand-in plays it"
         ]
         if asked
@@ -82,7 +96,10 @@ def apply_offline(
             source, overridden = _overridden(source, endpoints, places, stand_in_names)
             if overridden:
                 names = ", ".join(overridden)
-                notes.append(f"{SOURCE} overrides {names} ({source.name}): stand-ins and bundled samples are used")
+                notes.append(
+                    f"{SOURCE} overrides {names} ({source.name}): stand-ins and bundled samples "
+                    "are used"
+                )
         kept.append(source)
     return [*kept, SettingsSource(SOURCE, filled)], notes
 
@@ -92,12 +109,18 @@ def _asked(typed: Values) -> dict[str, str]:
     asked = {
         "env.judge_base_url": "the judge at {}",
         "env.user_base_url": "the user at {}",
-        **{name: f"the models of {name}" for name in typed if name.startswith("env.") and _has_endpoint(typed[name])},
+        **{
+            name: f"the models of {name}"
+            for name in typed
+            if name.startswith("env.") and _has_endpoint(typed[name])
+        },
         "openai.base_url": "the policy at {}",
         "openai.replicas": "the policy of openai.replicas",
     }
     return {
-        name: words.format(without_credentials(str(typed[name]))) for name, words in asked.items() if typed.get(name)
+        name: words.format(without_credentials(str(typed[name])))
+        for name, words in asked.items()
+        if typed.get(name)
     }
 
 
@@ -110,7 +133,8 @@ def _overridden(
 ) -> tuple[SettingsSource, list[str]]:
     """A source without its endpoints, hub names and missing files; and the names that were dropped or changed.
 
-    A file that an offline run has written names its stand-ins, without their URLs; those names are kept.
+    A file that an offline run has written names its stand-ins, without their URLs; those names are
+    kept.
     """
     values: Values = {}
     overridden: list[str] = []
@@ -137,13 +161,18 @@ def _overridden(
 def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
     """A list of models with stand-ins for those that have an endpoint; any other value as it is.
 
-    The stand-in for a model has the same name in all lists, which is no real model's. The parts of a reward lose their
-    endpoints, so that the judge is asked for each.
+    The stand-in for a model has the same name in all lists, which is no real model's. The parts of
+    a reward lose their endpoints, so that the judge is asked for each.
     """
-    parts = {name: part for name, part in value.items() if isinstance(part, dict)} if isinstance(value, dict) else {}
+    parts = (
+        {name: part for name, part in value.items() if isinstance(part, dict)}
+        if isinstance(value, dict)
+        else {}
+    )
     if any("judge_base_url" in part for part in parts.values()):
         return value | {
-            name: {each: part[each] for each in part if f"env.{each}" not in _JUDGE} for name, part in parts.items()
+            name: {each: part[each] for each in part if f"env.{each}" not in _JUDGE}
+            for name, part in parts.items()
         }
     models = _models(value)
     if models is None or all(map(_is_answered_by_file, models)):
@@ -153,7 +182,9 @@ def _replace_endpoints(value: Any, names: dict[str, str]) -> Any:
         if not _is_answered_by_file(model):
             name = str(model.get("name", ""))
             is_stand_in = name.startswith(STAND_IN_POLICY)
-            name = names.setdefault(name, name if is_stand_in else f"{STAND_IN_POLICY}-{len(names) + 1}")
+            name = names.setdefault(
+                name, name if is_stand_in else f"{STAND_IN_POLICY}-{len(names) + 1}"
+            )
             model = {"name": name, "base_url": STAND_IN_URL}
         replaced.append(model)
     return replaced
@@ -199,7 +230,8 @@ async def running(
     Args:
         loaded: the settings.
         prompts: the environment's `offline_prompts`.
-        with_policy: whether a stand-in of the policy is needed; not where a trainer samples by itself.
+        with_policy: whether a stand-in of the policy is needed; not where a trainer samples by
+            itself.
 
     Raises:
         SettingsError: the faults or a prompt of the stand-ins are wrong.
@@ -221,10 +253,12 @@ _OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key", "extra_headers"
 def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
     """The sources, in order of priority, with each list of servers as replicas.
 
-    In a source of higher priority, a setting for all servers applies to each of them, and a base URL replaces the list.
+    In a source of higher priority, a setting for all servers applies to each of them, and a base
+    URL replaces the list.
 
     Raises:
-        SettingsError: the list is empty, a server has no base URL, or servers differ in what they must share.
+        SettingsError: the list is empty, a server has no base URL, or servers differ in what they
+            must share.
     """
     reshaped: list[SettingsSource] = []
     stronger: set[str] = set()
@@ -232,25 +266,36 @@ def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
         servers, replicas = source.values.get("openai"), source.values.get("openai.replicas")
         if isinstance(servers, list):
             given = _as_replicas(servers, stronger, source.name)
-            values = source.without("openai").values | {f"openai.{name}": value for name, value in given.items()}
+            values = source.without("openai").values | {
+                f"openai.{name}": value for name, value in given.items()
+            }
             source = replace(source, values=values)
         elif "base_url" in stronger:
             source = source.without("openai.replicas")
         elif isinstance(replicas, list) and all(isinstance(replica, dict) for replica in replicas):
-            source = replace(source, values={**source.values, "openai.replicas": _yielding(replicas, stronger)})
+            source = replace(
+                source, values={**source.values, "openai.replicas": _yielding(replicas, stronger)}
+            )
         reshaped.append(source)
         if not isinstance(servers, list):
-            stronger |= {name.removeprefix("openai.") for name in source.values if name.startswith("openai.")}
+            stronger |= {
+                name.removeprefix("openai.") for name in source.values if name.startswith("openai.")
+            }
     return reshaped
 
 
 def _yielding(replicas: list[Values], stronger: set[str]) -> list[Values]:
     """The replicas without the settings that a source of higher priority sets for all servers."""
-    return [{name: value for name, value in replica.items() if name not in stronger} for replica in replicas]
+    return [
+        {name: value for name, value in replica.items() if name not in stronger}
+        for replica in replicas
+    ]
 
 
 def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
-    if not servers or not all(isinstance(server, dict) and "base_url" in server for server in servers):
+    if not servers or not all(
+        isinstance(server, dict) and "base_url" in server for server in servers
+    ):
         raise SettingsError(f"openai ({where}): expected a list of servers, each with a base_url")
     for number, server in enumerate(servers, start=1):
         names = (server.keys() | servers[0].keys()) - _OF_ONE_SERVER
@@ -262,5 +307,8 @@ def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
             )
     if "base_url" in stronger:
         return dict(servers[0])
-    own = [{name: value for name, value in server.items() if name in _OF_ONE_SERVER} for server in servers]
+    own = [
+        {name: value for name, value in server.items() if name in _OF_ONE_SERVER}
+        for server in servers
+    ]
     return {**servers[0], "replicas": _yielding(own, stronger)}

@@ -1,7 +1,7 @@
 """`--plan` of `evaluate`, `process` and `serve`: what a run would ask, and what that would cost. Nobody is asked.
 
-The run's own environment goes through a sample of its rows or groups (`judgegym.engine.plan`). Of a run that a plan is
-to resume, files are only read.
+The run's own environment goes through a sample of its rows or groups (`judgegym.engine.plan`). Of a
+run that a plan is to resume, files are only read.
 """
 
 from __future__ import annotations
@@ -54,11 +54,17 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
     """Print the plan of a run.
 
     Raises:
-        UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
+        UserError: the run would not begin either: the data or the settings are wrong, or the run
+            cannot be read.
     """
     given = env_type.spec.offline_prompts
-    own = chain.from_iterable((each,) if isinstance(each, PromptFormat) else load_prompts(each) for each in given)
-    dry = DryRun(parts=frozenset(getattr(settings.env, "part_names", ())), formats=(*own, *known_prompts(settings)))
+    own = chain.from_iterable(
+        (each,) if isinstance(each, PromptFormat) else load_prompts(each) for each in given
+    )
+    dry = DryRun(
+        parts=frozenset(getattr(settings.env, "part_names", ())),
+        formats=(*own, *known_prompts(settings)),
+    )
     options = PlanOptions(
         tokens=settings.plan,
         is_offline=settings.offline,
@@ -82,7 +88,9 @@ async def _opened(
     settings = settings.standing_in(stand_ins(settings), env=settings.env, openai=settings.openai)
     with planning():
         async with open_session() as session:
-            opened = Clients(settings, session, judge_identity=identity, make=dry.open, make_cache=dry.open_cache)
+            opened = Clients(
+                settings, session, judge_identity=identity, make=dry.open, make_cache=dry.open_cache
+            )
             with closing(opened) as clients:
                 yield open_environment(env_type, settings, clients, settings.verb)
 
@@ -90,7 +98,11 @@ async def _opened(
 def _run_of(settings: EnvSettings[Any]) -> Path | None:
     """The directory of the run that is resumed; `None` for a new one."""
     is_of_groups = settings.verb != "evaluate"
-    place = settings.env.data_path_to_save_groups if is_of_groups else settings.env.data_dir_to_save_evals
+    place = (
+        settings.env.data_path_to_save_groups
+        if is_of_groups
+        else settings.env.data_dir_to_save_evals
+    )
     path = Path(place).expanduser() if settings.resume and place is not None else None
     return run_directory_of(path) if path is not None and is_of_groups else path
 
@@ -147,12 +159,20 @@ class _Groups(PlanSource):
         self._is_process = env.settings.verb == "process"
         self._count = config.total_steps if self._is_process else GROUPS_OF_SERVE
         if self._count < 1:
-            raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
+            raise SettingsError(
+                f"--env.total_steps: process needs the number of groups, got {config.total_steps}"
+            )
         tasks = select(load_tasks(env, "train"), limit=env.settings.limit, seed=config.seed)
         self._sampler, self._tasks = EpochSampler[Any](tasks, config.seed), list[Any]()
-        chat = env.settings.openai.chat_settings(config, max_concurrency=env.settings.openai.num_max_requests_at_once)
-        self._policy = env.clients.open("policy", replace(chat, limit_setting="--env.train_max_tokens"))
-        self._gold = open_gold(config, config.seed, replace(monitor_place(env, None), make=dry.open))
+        chat = env.settings.openai.chat_settings(
+            config, max_concurrency=env.settings.openai.num_max_requests_at_once
+        )
+        self._policy = env.clients.open(
+            "policy", replace(chat, limit_setting="--env.train_max_tokens")
+        )
+        self._gold = open_gold(
+            config, config.seed, replace(monitor_place(env, None), make=dry.open)
+        )
         self._evaluation: PlanEstimate | None = None
 
     def left(self, run: Path | None) -> Sequence[int]:
@@ -172,22 +192,31 @@ class _Groups(PlanSource):
     async def step(self, earlier: EarlierRun, number: int) -> None:
         """See `PlanSource`; a group is shown to the gold judge, too."""
         task = self._task(number)
-        # The groups of a trainer's later steps are of another policy: none has answers of an earlier run.
+        # The groups of a trainer's later steps are of another policy: none has answers of an
+        # earlier run.
         row = earlier.row(task.uid, number).begin() if self._is_process else None
         with recorded_in(row):
             group = await roll_out(self._env, self._sample, task)
             if self._gold is not None:
-                self._gold.offer(monitor_group(self._env, task, group, number=number + 1, step=number + 1))
+                self._gold.offer(
+                    monitor_group(self._env, task, group, number=number + 1, step=number + 1)
+                )
                 await self._gold.drain()
 
     async def _sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
         """Sample rollouts without tokens."""
         config, client = self._env.config, self._policy
-        how: Any = {"temperature": config.rollout_temperature, "max_tokens": config.train_max_tokens, "name": "policy"}
+        how: Any = {
+            "temperature": config.rollout_temperature,
+            "max_tokens": config.train_max_tokens,
+            "name": "policy",
+        }
         extra = WITH_TOKENS if client.holds(conversation, extra=WITH_TOKENS, **how) else None
         answer = await client.chat(conversation, n=n, extra=extra, **how)
         none = TokenSequence((), (), None)
-        return [Rollout(read_completion(each, config), none, each.text) for each in answer.choices], CallRun()
+        return [
+            Rollout(read_completion(each, config), none, each.text) for each in answer.choices
+        ], CallRun()
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
         """Estimate an evaluation during training, which is none of the groups."""
@@ -195,7 +224,9 @@ class _Groups(PlanSource):
             rows = _Evaluation(self._env, self._dry)
             left = rows.left(None)
             chosen = draw_rows(left, self._env.config.seed)
-            self._evaluation = await estimate(self._dry, partial(rows.step, EarlierRun()), chosen, len(left))
+            self._evaluation = await estimate(
+                self._dry, partial(rows.step, EarlierRun()), chosen, len(left)
+            )
         return PlanEstimate()
 
     @property
@@ -213,10 +244,14 @@ class _Groups(PlanSource):
         config = self._env.config
         if not self._is_process:
             yield (
-                "serve makes groups as long as the trainer has steps: each step takes its batch size / "
+                "serve makes groups as long as the trainer has steps: each step takes its batch "
+                "size / "
                 f"{config.group_size} (group_size) of them."
             )
         if config.gold_judge.keys() & {*BUDGETS}:
             yield "The gold judge has a budget of its own, which may end it earlier."
         if config.ensure_scores_are_not_same:
-            yield "Groups whose rewards are all equal are dropped, and others made in their place, on top."
+            yield (
+                "Groups whose rewards are all equal are dropped, and others made in their place, "
+                "on top."
+            )

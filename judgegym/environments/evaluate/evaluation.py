@@ -33,7 +33,12 @@ from judgegym.engine.wandb_run import WandbRun
 from judgegym.environments.answer_judge import anchor_kind, open_kind
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.contract import load_tasks
-from judgegym.environments.evaluate.metrics import compute_metrics, failure_notices, readable, too_many_failures
+from judgegym.environments.evaluate.metrics import (
+    compute_metrics,
+    failure_notices,
+    readable,
+    too_many_failures,
+)
 from judgegym.environments.evaluate.results import (
     EvaluatedRows,
     metrics_file,
@@ -89,16 +94,21 @@ class Evaluation(Generic[TaskT, DetailT]):
         """Load all rows, or those that `--limit` chooses, and prepare the runner.
 
         Raises:
-            DataError: the rows, the answers to judge or the labels cannot be loaded, or there are none.
+            DataError: the rows, the answers to judge or the labels cannot be loaded, or there are
+                none.
             SettingsError: an endpoint or its API key is missing.
         """
         self.env = env
         self.labels = None if env.settings.labels is None else read_labels(env.settings.labels)
         with recording() as datasets:
-            self.tasks = select(load_tasks(env, "eval"), limit=env.settings.limit, seed=env.config.seed)
+            self.tasks = select(
+                load_tasks(env, "eval"), limit=env.settings.limit, seed=env.config.seed
+            )
             if not self.tasks:
                 raise DataError("there is no row to evaluate")
-            self.runner: RowRunner[TaskT, DetailT] = env.row_runner() if isinstance(env, OwnRows) else RowRunner(env)
+            self.runner: RowRunner[TaskT, DetailT] = (
+                env.row_runner() if isinstance(env, OwnRows) else RowRunner(env)
+            )
             self.runner.prepare(self.tasks)
         self.datasets = tuple(datasets)
         self.anchor_judge = self._checked_anchor_judge()
@@ -116,11 +126,19 @@ class Evaluation(Generic[TaskT, DetailT]):
         config: Any = env.config
         kind = None if config.policy_is_judge else anchor_kind(env.spec, config)
         if kind is None:
-            why = "the policy is the judge" if config.policy_is_judge else f"{env.spec.name} has a judge of its own"
-            raise SettingsError(f"--anchors: expected a judge that `judgegym score --judge` has, and {why}")
+            why = (
+                "the policy is the judge"
+                if config.policy_is_judge
+                else f"{env.spec.name} has a judge of its own"
+            )
+            raise SettingsError(
+                f"--anchors: expected a judge that `judgegym score --judge` has, and {why}"
+            )
         opened = open_kind(kind, config, env.clients.judge)
         name, clients = self.runner.judge_name, env.clients
-        judge = AnchorJudge(path, kind, name, config, opened, lambda: sorted(clients.served_models["judge"]))
+        judge = AnchorJudge(
+            path, kind, name, config, opened, lambda: sorted(clients.served_models["judge"])
+        )
         check_anchors(judge)
         return judge
 
@@ -185,7 +203,9 @@ class Evaluation(Generic[TaskT, DetailT]):
     ) -> EvaluationResult:
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         started = time.monotonic()
-        complete = partial(readable, self.env, RatioRecorder(self.env.spec.headline[0], self.env.metric_names))
+        complete = partial(
+            readable, self.env, RatioRecorder(self.env.spec.headline[0], self.env.metric_names)
+        )
         earlier = read_earlier(saved, self.runner, progress.add, complete)
         numbers = self._numbers(earlier, saved)
         if numbers:
@@ -194,26 +214,42 @@ class Evaluation(Generic[TaskT, DetailT]):
                 await self._finish(saved, numbers, progress, run, in_flight)
             except NothingSucceeds as error:
                 stopped = f"nothing succeeded, so the evaluation was stopped: {error}"
-                return EvaluationResult(run.path, problem=f"{stopped} (all answers: {run.path / CALLS})")
+                return EvaluationResult(
+                    run.path, problem=f"{stopped} (all answers: {run.path / CALLS})"
+                )
         if saved.missing:
             unfinished = (
-                f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed since, and "
-                "--retry_failed leaves them alone: no metrics are written for a run that is not complete"
+                f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed "
+                "since, and "
+                "--retry_failed leaves them alone: no metrics are written for a run that is not "
+                "complete"
             )
             return EvaluationResult(run.path, problem=unfinished, is_unfinished=True)
         await saved.sort()
         return await self._concluded(run, saved, started, is_resumed=earlier.finished > 0)
 
     async def _concluded(
-        self, run: RunDirectory, saved: SavedRows[TaskT, DetailT], started: float, *, is_resumed: bool
+        self,
+        run: RunDirectory,
+        saved: SavedRows[TaskT, DetailT],
+        started: float,
+        *,
+        is_resumed: bool,
     ) -> EvaluationResult:
         """Compute the metrics of all rows, and write them and what comes with them."""
         env, runner, settings, path = self.env, self.runner, self.env.settings, run.path
         outcomes = saved.outcomes()
         computed = await asyncio.to_thread(compute_metrics, env, saved, outcomes, runner=runner)
         problem = too_many_failures(computed.metrics, outcomes, env.config.max_judge_error_rate)
-        if problem is not None and runner.answers_of is not None and outcomes.statuses[POLICY_FAILED]:
-            problem += "; for an answer that the run lacks whose completions are judged again, no policy is asked here"
+        if (
+            problem is not None
+            and runner.answers_of is not None
+            and outcomes.statuses[POLICY_FAILED]
+        ):
+            problem += (
+                "; for an answer that the run lacks whose completions are judged again, no policy "
+                "is asked here"
+            )
         if problem is not None and not outcomes.statuses[Status.OK.value]:
             return EvaluationResult(path, problem=f"nothing succeeded: {problem}")
         notices = [*runner.notices]
@@ -223,30 +259,52 @@ class Evaluation(Generic[TaskT, DetailT]):
         if settings.stand_ins:
             notices.append(terminal.offline_notice(settings.stand_ins))
         finished = saved.where(FINISHED.__contains__)
-        tables = await run.disk.retried(path, lambda: runner.write_report(path, finished), in_thread=True)
+        tables = await run.disk.retried(
+            path, lambda: runner.write_report(path, finished), in_thread=True
+        )
         seconds, reasons = time.monotonic() - started, env.clients.finish_reasons
         served = env.clients.served_models
         refused = env.clients.refused_fields
-        rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons, served, refused)
+        rows = EvaluatedRows(
+            len(saved), computed.rows_digest, self.datasets, seconds, reasons, served, refused
+        )
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
-        content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
+        content = metrics_file(
+            env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors
+        )
         judges, correction = await write_results(run, content, env.config, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
-        said = (*failure_notices(outcomes, path, policy_is_judge=env.config.policy_is_judge), *notices)
-        summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, judges, is_resumed=is_resumed)
+        said = (
+            *failure_notices(outcomes, path, policy_is_judge=env.config.policy_is_judge),
+            *notices,
+        )
+        summary = summary_of(
+            env,
+            self.title,
+            computed,
+            outcomes,
+            rows,
+            said,
+            correction,
+            judges,
+            is_resumed=is_resumed,
+        )
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""
         if not self.env.settings.retry_failed:
             if earlier.changed:
-                logger.warning("rows that have changed since, and are judged again: %d", earlier.changed)
+                logger.warning(
+                    "rows that have changed since, and are judged again: %d", earlier.changed
+                )
             return saved.missing
         never_begun = len(saved) - earlier.finished - len(earlier.failed) - earlier.changed
         logger.info(
-            "failed rows that are retried: %d; rows left alone: %d finished, %d not judged yet, %d changed since",
+            "failed rows that are retried: %d; rows left alone: %d finished, %d not judged yet, "
+            "%d changed since",
             *(len(earlier.failed), earlier.finished, never_begun, earlier.changed),
         )
         return earlier.failed
@@ -267,26 +325,42 @@ class Evaluation(Generic[TaskT, DetailT]):
             return readable(env, headline, task, await runner.finish(task))
 
         def end_of(task: TaskT, sample: Sample[DetailT]) -> RowEnd:
-            # Completions of another run may be judged again: that their policy failed there says nothing of now.
+            # Completions of another run may be judged again: that their policy failed there says
+            # nothing of now.
             failed_before = sample.policy_error is not None and not sample.run.policy_calls
             error = None if sample.finished else sample.error or "no row has a score"
-            is_silent = not env.config.asks_endpoint and sample.status == Status.UNPARSABLE  # of a rule that cannot say
-            return RowEnd(runner.is_complete(sample), error, was_asked=not failed_before and not is_silent)
+            is_silent = (
+                not env.config.asks_endpoint and sample.status == Status.UNPARSABLE
+            )  # of a rule that cannot say
+            return RowEnd(
+                runner.is_complete(sample), error, was_asked=not failed_before and not is_silent
+            )
 
         def record(number: int, task: TaskT, sample: Sample[DetailT], seconds: float) -> None:
             saved.append(number, sample, is_complete=runner.is_complete(sample))
             progress.add(sample)
 
         finished, is_first = saved.uids_with_lines(), len(numbers) == len(saved)
-        with closing(CallLedger(run, finished=finished, keep_texts=env.settings.keep_calls)) as ledger:
+        with closing(
+            CallLedger(run, finished=finished, keep_texts=env.settings.keep_calls)
+        ) as ledger:
             env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
-                logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
+                logger.info(
+                    "resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss
+                )
                 env.clients.note_served(ledger.earlier.served)
             async with judged_in_batches(run, ledger, env.config):
                 with progress.shown(run.disk, run.log.write, left=len(numbers)):
                     await judge_rows(
-                        saved.tasks, numbers, judge, end_of, record, ledger, in_flight=in_flight, is_first_run=is_first
+                        saved.tasks,
+                        numbers,
+                        judge,
+                        end_of,
+                        record,
+                        ledger,
+                        in_flight=in_flight,
+                        is_first_run=is_first,
                     )
 
 
@@ -317,7 +391,9 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
         for table in result.tables:
             terminal.show_table(table)
         if evaluation.env.settings.all_metrics:
-            notes = {f"eval/{name}": note for name, note in evaluation.env.spec.metric_notes.items()}
+            notes = {
+                f"eval/{name}": note for name, note in evaluation.env.spec.metric_notes.items()
+            }
             terminal.show_all_metrics(evaluation.title, result.metrics, notes)
         if result.summary is not None:
             terminal.show_summary(result.summary)
@@ -334,7 +410,9 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
         The metrics; empty if nothing succeeded.
     """
     path = evaluation.path / f"step-{step}"
-    result = await evaluation.run(path, resume=False, in_flight=evaluation.env.config.max_eval_workers, display=None)
+    result = await evaluation.run(
+        path, resume=False, in_flight=evaluation.env.config.max_eval_workers, display=None
+    )
     for message in (*result.notices, *([result.problem] if result.problem is not None else [])):
         logger.warning("evaluation of step %d: %s", step, message)
     return result.metrics

@@ -4,10 +4,11 @@ The headline metric by category: of each its sums are kept, and no sample.
 
 The metrics of an evaluation, from its samples on disk.
 
-Guarantee: samples are gone through in the order of the rows, one at a time, so that no number depends on which row was
-finished first, and no sample stays in memory.
+Guarantee: samples are gone through in the order of the rows, one at a time, so that no number
+depends on which row was finished first, and no sample stays in memory.
 
-Complete a sample with what people who read the run need, and programs that do not know its environment.
+Complete a sample with what people who read the run need, and programs that do not know its
+environment.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.metrics import GoldLabel, MetricAggregator, Metrics, RatioRecorder, expect_parts
+from judgegym.engine.metrics import (
+    GoldLabel,
+    MetricAggregator,
+    Metrics,
+    RatioRecorder,
+    expect_parts,
+)
 from judgegym.engine.records import FINISHED, POLICY_FAILED, USER_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.terminal.summary import ROLES
@@ -48,13 +55,33 @@ _PARTS_OF_ROWS = {
     ANSWER_ERRORS: "of the candidates' answers are missing",
 }
 
-_USAGE = ("calls", "requests", "cached_calls", "prompt_tokens", "cached_prompt_tokens", "completion_tokens", "cost_usd")
+_USAGE = (
+    "calls",
+    "requests",
+    "cached_calls",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "completion_tokens",
+    "cost_usd",
+)
 _LATENCIES = ("latency_mean_s", "latency_p95_s")
-_CRITIQUE = ("changed_rate", "raised_rate", "lowered_rate", "mean_change", "rounds", "failed_round_rate")
+_CRITIQUE = (
+    "changed_rate",
+    "raised_rate",
+    "lowered_rate",
+    "mean_change",
+    "rounds",
+    "failed_round_rate",
+)
 
 
 def expect_shared(
-    metrics: MetricAggregator, config: EnvConfig, roles: Sequence[str], *, completions: bool, thinking_mode: bool
+    metrics: MetricAggregator,
+    config: EnvConfig,
+    roles: Sequence[str],
+    *,
+    completions: bool,
+    thinking_mode: bool,
 ) -> None:
     """Name the shared metrics, with the reason why one may have no value.
 
@@ -67,17 +94,24 @@ def expect_shared(
     """
     no_answer = "there is no answer of a policy"
     if completions:
-        metrics.expect(no_answer, "short_response_rate", "truncated_response_rate", "refused_response_rate")
-        metrics.expect(no_answer, "empty_response_rate", "response_length_chars", "thinking_removed_rate")
+        metrics.expect(
+            no_answer, "short_response_rate", "truncated_response_rate", "refused_response_rate"
+        )
+        metrics.expect(
+            no_answer, "empty_response_rate", "response_length_chars", "thinking_removed_rate"
+        )
     if completions and thinking_mode:
         metrics.expect(no_answer, "thinking_valid_rate", "thinking_length_chars")
     for role in roles:
         metrics.expect(f"no call of the {role} was made", *(f"{role}_{name}" for name in _USAGE))
         metrics.expect(
-            f"no call of the {role} was answered by its endpoint", *(f"{role}_{name}" for name in _LATENCIES)
+            f"no call of the {role} was answered by its endpoint",
+            *(f"{role}_{name}" for name in _LATENCIES),
         )
     if completions and config.judge_critique_rounds:
-        metrics.expect("there was no verdict to critique", *(f"critique_{name}" for name in _CRITIQUE))
+        metrics.expect(
+            "there was no verdict to critique", *(f"critique_{name}" for name in _CRITIQUE)
+        )
 
 
 class SharedMetrics:
@@ -87,7 +121,9 @@ class SharedMetrics:
         """Begin without a sample; `has_user`: a model plays the user."""
         self._thinking_mode, self._has_user = thinking_mode, has_user
         self._suspects = 0
-        self._completions, self._critiques = (MetricAggregator("eval", intervals=False) for _ in range(2))
+        self._completions, self._critiques = (
+            MetricAggregator("eval", intervals=False) for _ in range(2)
+        )
         self._calls: dict[str, Counter[str]] = {role: Counter() for role in ROLES}
         self._usage = dict.fromkeys(ROLES, Usage())
         self._latencies = {role: array("d") for role in ROLES}
@@ -110,7 +146,9 @@ class SharedMetrics:
             if sample.judgment.critique is not None:
                 record_critique(self._critiques, sample.judgment)
         judge_calls = (sample.run.judge_calls or {}).values()
-        for role, runs in zip(ROLES, (judge_calls, sample.run.policy_calls, sample.run.user_calls), strict=True):
+        for role, runs in zip(
+            ROLES, (judge_calls, sample.run.policy_calls, sample.run.user_calls), strict=True
+        ):
             for run in runs:
                 self._calls[role].update(calls=1, requests=run.attempts, cached=run.cached)
                 self._usage[role] += run.usage
@@ -163,7 +201,9 @@ def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
     A change is the score after minus the score before, in the judge's own unit.
     """
     critique = judgment.critique
-    assert critique is not None and judgment.score is not None  # only judgments with a score are critiqued
+    assert (
+        critique is not None and judgment.score is not None
+    )  # only judgments with a score are critiqued
     change = judgment.score - critique.before_score
     metrics.rate("critique_changed_rate", change != 0)
     metrics.rate("critique_raised_rate", change > 0)
@@ -184,11 +224,15 @@ def counts(status: str, *, policy_is_judge: bool) -> bool:
 
 def failure_notices(outcomes: Outcomes, path: Path, *, policy_is_judge: bool = False) -> list[str]:
     """Return a notice of the rows without a score, which says whether they are in the mean; none if all have one."""
-    failed = {status: count for status, count in outcomes.statuses.items() if status not in FINISHED}
+    failed = {
+        status: count for status, count in outcomes.statuses.items() if status not in FINISHED
+    }
     if not failed:
         return []
     kinds = ", ".join(f"{count} {status}" for status, count in failed.items())
-    wrong = sum(count for status, count in failed.items() if counts(status, policy_is_judge=policy_is_judge))
+    wrong = sum(
+        count for status, count in failed.items() if counts(status, policy_is_judge=policy_is_judge)
+    )
     total = sum(failed.values())
     if not wrong:
         what = "are left out of the mean"
@@ -207,7 +251,9 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
     if not outcomes.finished:
         return f"no row has a score; the last error: {outcomes.last_error}"
     allowed = f"env.max_judge_error_rate allows {percent(highest)}"
-    for role, what in zip(ROLES, ("judgment", "answer of the policy", "message of the user"), strict=True):
+    for role, what in zip(
+        ROLES, ("judgment", "answer of the policy", "message of the user"), strict=True
+    ):
         rate = metrics.values.get(f"eval/{role}_error_rate", 0)
         if rate > highest:
             return f"{percent(rate)} of the rows have no {what}; {allowed}"
@@ -305,9 +351,15 @@ class HasGold(Protocol):
 _ATTRIBUTE = re.compile(r"\{(\w+)\}")
 
 
-def expect_documented(metrics: MetricAggregator, documented: Sequence[tuple[str, ...]], tasks: Sequence[Any]) -> None:
+def expect_documented(
+    metrics: MetricAggregator, documented: Sequence[tuple[str, ...]], tasks: Sequence[Any]
+) -> None:
     """Name the documented metrics of a spec; see `EnvSpec.documented`."""
-    values = {attribute: dict[str, None]() for entry in documented for attribute in _ATTRIBUTE.findall(entry[1])}
+    values = {
+        attribute: dict[str, None]()
+        for entry in documented
+        for attribute in _ATTRIBUTE.findall(entry[1])
+    }
     for task in tasks if values else ():  # once: each is built anew
         for attribute, parts in values.items():
             if (value := getattr(task, attribute)) is not None:
@@ -337,7 +389,13 @@ def compute_metrics(
     has_user = runner.asks_policy and bool(config.users)
     asked = zip(ROLES, (asks_judge, runner.asks_policy, has_user), strict=True)
     roles = [role for role, is_asked in asked if is_asked]
-    expect_shared(metrics, config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode)
+    expect_shared(
+        metrics,
+        config,
+        roles,
+        completions=runner.keeps_completions,
+        thinking_mode=runner.thinking_mode,
+    )
     shared = SharedMetrics(thinking_mode=runner.thinking_mode, has_user=has_user)
     digests: list[str] = []
     categories = Categories()
@@ -361,7 +419,10 @@ def compute_metrics(
 
 
 def readable(
-    env: JudgedEnv[Any, TaskT, DetailT], headline: RatioRecorder, task: TaskT, sample: Sample[DetailT]
+    env: JudgedEnv[Any, TaskT, DetailT],
+    headline: RatioRecorder,
+    task: TaskT,
+    sample: Sample[DetailT],
 ) -> Sample[DetailT]:
     """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
     if counts(sample.status, policy_is_judge=env.config.policy_is_judge):
@@ -369,4 +430,6 @@ def readable(
     judgment = sample.judgment
     orders = env.orders(judgment) if judgment is not None and isinstance(env, HasOrders) else {}
     gold = tuple(env.gold(task, sample)) if isinstance(env, HasGold) else ()
-    return replace(sample, headline=headline.pop_share(), texts=env.texts(task), orders=orders, gold=gold)
+    return replace(
+        sample, headline=headline.pop_share(), texts=env.texts(task), orders=orders, gold=gold
+    )

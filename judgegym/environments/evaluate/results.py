@@ -1,7 +1,7 @@
 """What an evaluation gives: `metrics.json`, in the structure that Atropos writes, and the summary on the terminal.
 
-Guarantee: the file can be cited alone. It says when and with which version it was measured, on which data, by which
-protocol and prompts, and who judged.
+Guarantee: the file can be cited alone. It says when and with which version it was measured, on
+which data, by which protocol and prompts, and who judged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,13 @@ from judgegym.reports.labels.rendering import section_of
 from judgegym.reports.results.run import SavedRun
 
 _LONGEST_VALUE = 200
-_SAID_ELSEWHERE = ("seed", "judge_model_name", "env.seed", "env.judge_model_name", "openai.model_name")
+_SAID_ELSEWHERE = (
+    "seed",
+    "judge_model_name",
+    "env.seed",
+    "env.judge_model_name",
+    "openai.model_name",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +71,11 @@ class EvaluatedRows:
         digest: a digest of everything that the judge saw of them.
         datasets: the datasets that were read.
         seconds: how long this command evaluated; of a resumed run, the last part alone.
-        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason in that time.
+        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason in
+            that time.
         served_models: how many answers of both named each model that they come from, in that time.
-        refused_fields: what became of the request fields that endpoints refused, by role, model and field.
+        refused_fields: what became of the request fields that endpoints refused, by role, model and
+            field.
     """
 
     selected: int
@@ -134,7 +142,9 @@ def metrics_file(
         name=env.spec.name,
         subject=runner.subject,
         judge=runner.judge_name,
-        sampling=sampling_of(config if runner.asks_policy else None, None if config.policy_is_judge else config),
+        sampling=sampling_of(
+            config if runner.asks_policy else None, None if config.policy_is_judge else config
+        ),
         prompts=config.prompt_digests(),
         protocol=protocol(env.settings.matters(), declared_settings(type(config), "env.")),
         seed=config.seed,
@@ -148,12 +158,22 @@ def metrics_file(
     return file_of(measured, rows, metrics, notices=notices, tables=tables, more=more)
 
 
-def sampling_of(policy: CompletionSettings | None, judge: JudgeSettings | None) -> Mapping[str, JSON]:
+def sampling_of(
+    policy: CompletionSettings | None, judge: JudgeSettings | None
+) -> Mapping[str, JSON]:
     """How the models were sampled that a run has asked; `None` for one that it has not."""
-    of_policy = {} if policy is None else {"temperature": policy.eval_temperature, "max_tokens": policy.eval_max_tokens}
+    of_policy = (
+        {}
+        if policy is None
+        else {"temperature": policy.eval_temperature, "max_tokens": policy.eval_max_tokens}
+    )
     if judge is None or not judge.asks_endpoint:
         return of_policy
-    return {**of_policy, "judge_temperature": judge.judge_temperature, "judge_max_tokens": judge.judge_max_tokens}
+    return {
+        **of_policy,
+        "judge_temperature": judge.judge_temperature,
+        "judge_max_tokens": judge.judge_max_tokens,
+    }
 
 
 def file_of(
@@ -190,10 +210,16 @@ def file_of(
         "seed": measured.seed,
         "headline": measured.headline,
         "headline_words": measured.words,
-        "headline_scale": None if (ends := metrics.ends.get(measured.headline)) is None else [*ends],
+        "headline_scale": None
+        if (ends := metrics.ends.get(measured.headline)) is None
+        else [*ends],
         "metric_notes": dict(measured.notes),
-        "finish_reasons": {role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of},
-        "served_models": {role: dict(sorted(of.items())) for role, of in rows.served_models.items() if of},
+        "finish_reasons": {
+            role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of
+        },
+        "served_models": {
+            role: dict(sorted(of.items())) for role, of in rows.served_models.items() if of
+        },
         "refused_fields": dict(rows.refused_fields),
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
@@ -202,11 +228,18 @@ def file_of(
     }
     if tables:
         general["tables"] = [
-            {"title": table.title, "header": list(table.header), "rows": [list(row) for row in table.rows]}
+            {
+                "title": table.title,
+                "header": list(table.header),
+                "rows": [list(row) for row in table.rows],
+            }
             for table in tables
         ]
     values = metrics.to_json()
-    return {"config_general": general, "results": {f"atropos|{measured.name}_eval|0": values, "all": values}}
+    return {
+        "config_general": general,
+        "results": {f"atropos|{measured.name}_eval|0": values, "all": values},
+    }
 
 
 async def write_results(
@@ -231,17 +264,28 @@ async def write_results(
     correction: Correction | None = None
     if isinstance(config, JurySettings) and config.is_jury:
         given = {} if labels is None else labels.means()
-        report = await asyncio.to_thread(lambda: report_jury(SavedRun.open(run.path), config, given))
-    elif isinstance(config, AnyJudgeSettings) and (cascade := config.of_kind(CascadeSettings)) is not None:
+        report = await asyncio.to_thread(
+            lambda: report_jury(SavedRun.open(run.path), config, given)
+        )
+    elif (
+        isinstance(config, AnyJudgeSettings)
+        and (cascade := config.of_kind(CascadeSettings)) is not None
+    ):
         report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), cascade))
     if report is not None:
-        content["config_general"] = {**mapping_of(content["config_general"]), JUDGES_REPORT: asdict(report)}
+        content["config_general"] = {
+            **mapping_of(content["config_general"]),
+            JUDGES_REPORT: asdict(report),
+        }
         await run.write_metrics(content)
         if report.is_broken:
             run.log.write(report.words[-1], logging.WARNING)
     if labels is not None:
         correction = await asyncio.to_thread(lambda: correct_run(SavedRun.open(run.path), labels))
-        content["config_general"] = {**mapping_of(content["config_general"]), CORRECTED: asdict(correction)}
+        content["config_general"] = {
+            **mapping_of(content["config_general"]),
+            CORRECTED: asdict(correction),
+        }
         await run.write_metrics(content)
     return report, correction
 
@@ -255,7 +299,9 @@ def protocol(settings: Mapping[str, JSON], declared: Iterable[DeclaredSetting]) 
     """
     elsewhere = {*_SAID_ELSEWHERE, *(each.name for each in declared if each.group == "data")}
     return {
-        name: prompt_digest(value) if isinstance(value, str) and len(value) > _LONGEST_VALUE else value
+        name: prompt_digest(value)
+        if isinstance(value, str) and len(value) > _LONGEST_VALUE
+        else value
         for name, value in settings.items()
         if name not in elsewhere and value is not None
     }
@@ -299,11 +345,15 @@ def summary_of(
     metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
     count = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
     of = f"{count} row{'' if selected == 1 else 's'}"
-    remarks = filter(None, ("since it was resumed" if is_resumed else "", latency_words(metrics, "eval")))
+    remarks = filter(
+        None, ("since it was resumed" if is_resumed else "", latency_words(metrics, "eval"))
+    )
     data = "; ".join(map(data_words, rows.datasets))
     return Summary(
         title=title,
-        headline=headline_line(metrics, f"eval/{env.spec.headline[0]}", env.spec.headline[1], of=of, counted=finished),
+        headline=headline_line(
+            metrics, f"eval/{env.spec.headline[0]}", env.spec.headline[1], of=of, counted=finished
+        ),
         sections=(
             *([] if correction is None else [section_of(correction)]),
             *([] if judges is None else [judges.section()]),
@@ -327,24 +377,41 @@ def data_words(dataset: DatasetRead) -> str:
 def category_lines(categories: Categories) -> list[SummaryLine]:
     """A line for each of the largest categories, and one for the others together."""
     shown, others = categories.largest(_MOST_CATEGORIES)
-    lines = [SummaryLine(name, f"{found.value:.4f}", f"n = {found.rows:,}") for name, found in shown.items()]
+    lines = [
+        SummaryLine(name, f"{found.value:.4f}", f"n = {found.rows:,}")
+        for name, found in shown.items()
+    ]
     if others is not None:
         lines.append(
-            SummaryLine(f"{len(categories) - len(shown):,} more", f"{others.value:.4f}", f"n = {others.rows:,}")
+            SummaryLine(
+                f"{len(categories) - len(shown):,} more",
+                f"{others.value:.4f}",
+                f"n = {others.rows:,}",
+            )
         )
     return lines
 
 
-def _fault_lines(env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Counter[str]) -> list[SummaryLine]:
+def _fault_lines(
+    env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Counter[str]
+) -> list[SummaryLine]:
     """Return what went wrong, each only above 0."""
     lines = []
     for status, words in FAILURE_WORDS.items():
         if statuses[status]:
-            how = "count as wrong" if counts(status, policy_is_judge=env.config.policy_is_judge) else "are left out"
+            how = (
+                "count as wrong"
+                if counts(status, policy_is_judge=env.config.policy_is_judge)
+                else "are left out"
+            )
             lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {how}"))
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]
-        lines.append(SummaryLine("malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"))
+        lines.append(
+            SummaryLine(
+                "malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"
+            )
+        )
     for name, words in COMPLETION_FAULTS.items():
         of = metrics.observations.get(f"eval/{name}", 0)
         found = round(metrics.values.get(f"eval/{name}", 0.0) * of)

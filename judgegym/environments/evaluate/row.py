@@ -16,7 +16,13 @@ from typing import Any, ClassVar, Generic, Protocol, runtime_checkable
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import uids_of
-from judgegym.engine.completions import Completion, Conversation, continued, judge_completions, read_completion
+from judgegym.engine.completions import (
+    Completion,
+    Conversation,
+    continued,
+    judge_completions,
+    read_completion,
+)
 from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
@@ -29,7 +35,13 @@ from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import EndpointError, UserFailure
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice, Message
-from judgegym.reports.results.answers import JudgedAgain, RowAnswers, are_verdicts, run_of, subject_of
+from judgegym.reports.results.answers import (
+    JudgedAgain,
+    RowAnswers,
+    are_verdicts,
+    run_of,
+    subject_of,
+)
 from judgegym.reports.results.run import SavedRun
 
 
@@ -80,7 +92,9 @@ class RowRunner(Generic[TaskT, DetailT]):
             self._earlier.check(tasks, env.conversations, self._refusal)
         elif path is not None:
             self._file = load_answers(path, tasks)
-        elif self._dataset is None or any(self._dataset.dataset_answer(task) is None for task in tasks):
+        elif self._dataset is None or any(
+            self._dataset.dataset_answer(task) is None for task in tasks
+        ):
             _ = env.clients.policy
             self.asks_policy = True
 
@@ -93,19 +107,28 @@ class RowRunner(Generic[TaskT, DetailT]):
         answer = None if self._dataset is None else self._dataset.dataset_answer(task)
         if answer is None:
             return None
-        shown = self._env.config.shown(answer)  # not of a policy that was asked to think: it may have no thinking
+        shown = self._env.config.shown(
+            answer
+        )  # not of a policy that was asked to think: it may have no thinking
         return RowAnswers((Completion(shown.text, shown.thinking, written=shown.written),))
 
     def _refusal(self, run: SavedRun, task: TaskT, row: RowAnswers) -> str | None:
         """Return why answers of an earlier run are of no use here: where the policy judges, they are verdicts."""
         env = self._env
         if not env.config.policy_is_judge:
-            return "they are verdicts of a policy that judged" if are_verdicts(run, row, env.spec.name) else None
+            return (
+                "they are verdicts of a policy that judged"
+                if are_verdicts(run, row, env.spec.name)
+                else None
+            )
         if wire.lookup(run.config, "env.role") in ("policy", "respondent"):
             return "they are answers that a judge judged, and no verdicts of the policy"
         shown = {self._digest(task, None), self._digest(task, row)}
         if row.task_digest and row.task_digest not in shown:
-            return "the policy was shown other answers, or in another order, or the gold label was another one"
+            return (
+                "the policy was shown other answers, or in another order, or the gold label was "
+                "another one"
+            )
         return None
 
     @property
@@ -127,12 +150,19 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def rows_in_flight(self) -> int:
         """Return how many rows to run at once: enough to reach the limits of both endpoints."""
-        return int(self._env.config.judge_max_concurrency) + self._env.settings.openai.num_requests_for_eval
+        return (
+            int(self._env.config.judge_max_concurrency)
+            + self._env.settings.openai.num_requests_for_eval
+        )
 
     @property
     def thinking_mode(self) -> bool:
         """Return whether the policy was asked to think before its answers."""
-        return bool(self._env.config.thinking_mode) if self._earlier is None else self._earlier.thinking_mode
+        return (
+            bool(self._env.config.thinking_mode)
+            if self._earlier is None
+            else self._earlier.thinking_mode
+        )
 
     @property
     def answers_of(self) -> JSON:
@@ -152,15 +182,21 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
         env, started = self._env, time.monotonic()
         existing = self._existing(task)
-        sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self._digest(task, existing))
+        sample = Sample[DetailT](
+            task.uid, task.category, task.question, task_digest=self._digest(task, existing)
+        )
         with user_calls() as of_user:
             said = existing or await self._ask(task)
         completions, of_policy = said.completions, said.runs
         if said.policy_error is not None or said.user_error is not None:
             run = SampleRun(time.monotonic() - started, of_policy, user_calls=tuple(of_user))
-            return replace(sample, run=run, policy_error=said.policy_error, user_error=said.user_error)
+            return replace(
+                sample, run=run, policy_error=said.policy_error, user_error=said.user_error
+            )
         policy_is_judge = env.config.policy_is_judge
-        judgment = await judge_completions(partial(call_judge, env), task, completions, policy_is_judge=policy_is_judge)
+        judgment = await judge_completions(
+            partial(call_judge, env), task, completions, policy_is_judge=policy_is_judge
+        )
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, of_policy, judge_calls, tuple(of_user))
         sample = replace(sample, completions=completions, run=run)
@@ -170,19 +206,30 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Hold all conversations of a row at once; where the policy failed in one, the row has none."""
         conversations = make_conversations(self._env, task)
         alone = len(conversations) == 1
-        said = await all_results(self._converse(task, *each, alone=alone) for each in enumerate(conversations))
-        end = next((each for each in said if each.policy_error is not None), said[0])  # a user is in an only one
+        said = await all_results(
+            self._converse(task, *each, alone=alone) for each in enumerate(conversations)
+        )
+        end = next(
+            (each for each in said if each.policy_error is not None), said[0]
+        )  # a user is in an only one
         completions = tuple(completion for each in said for completion in each.completions)
-        return replace(end, completions=completions, runs=tuple(run for each in said for run in each.runs))
+        return replace(
+            end, completions=completions, runs=tuple(run for each in said for run in each.runs)
+        )
 
-    async def _converse(self, task: TaskT, number: int, conversation: Conversation, *, alone: bool) -> RowAnswers:
+    async def _converse(
+        self, task: TaskT, number: int, conversation: Conversation, *, alone: bool
+    ) -> RowAnswers:
         """Hold a conversation: ask for a completion and, where the user goes on, for each of the next turns.
 
-        It ends with a turn that cannot be judged: a malformed answer is no ground for a further one.
+        It ends with a turn that cannot be judged: a malformed answer is no ground for a further
+            one.
         """
         env, completions, runs = self._env, list[Completion](), list[CallRun]()
         is_judge = env.config.policy_is_judge
-        verdict_at = partial(env.verdict_at, task) if is_judge and isinstance(env, PolicyJudges) else None
+        verdict_at = (
+            partial(env.verdict_at, task) if is_judge and isinstance(env, PolicyJudges) else None
+        )
         asked, follow_up = conversation, ""
         with component(f"conversation_{number}"):  # a row may have the same one several times
             while True:
@@ -191,7 +238,9 @@ class RowRunner(Generic[TaskT, DetailT]):
                         completion, run = await env.clients.policy.complete(asked, verdict_at)
                     except EndpointError as error:
                         failed = CallRun(attempts=error.attempts, usage=error.usage)
-                        return RowAnswers(tuple(completions), f"the policy at {error}", (*runs, failed))
+                        return RowAnswers(
+                            tuple(completions), f"the policy at {error}", (*runs, failed)
+                        )
                 completions.append(replace(completion, follow_up=follow_up))
                 runs.append(run)
                 if not alone or completion.unjudgeable is not None:
@@ -203,7 +252,10 @@ class RowRunner(Generic[TaskT, DetailT]):
                 if message is None:
                     break
                 follow_up = message
-                asked = [*continued(conversation, completions), Message(role="user", content=follow_up)]
+                asked = [
+                    *continued(conversation, completions),
+                    Message(role="user", content=follow_up),
+                ]
         return RowAnswers(tuple(completions), runs=tuple(runs))
 
     def digest(self, task: TaskT) -> str:
@@ -220,7 +272,9 @@ class RowRunner(Generic[TaskT, DetailT]):
         """Return whether a resumed run has nothing to add to a row."""
         return sample.finished
 
-    def write_report(self, path: Path, rows: Sequence[tuple[TaskT, Sample[DetailT]]]) -> Sequence[Table]:
+    def write_report(
+        self, path: Path, rows: Sequence[tuple[TaskT, Sample[DetailT]]]
+    ) -> Sequence[Table]:
         """Write further files into the run directory, and return tables to show.
 
         Args:

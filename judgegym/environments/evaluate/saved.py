@@ -1,15 +1,18 @@
 """The rows of an evaluation on disk: where each line is, and how the row ended. No text of a finished row is in memory.
 
-Guarantees: a sample is read from its file each time that it is asked for; rows come in the order of the dataset,
-whatever the order of the lines. Between two lines of a run's file there is nothing else, so a line's place follows from
-the lines before it, also while the disk refuses them (`runs/lines.py`).
+Guarantees: a sample is read from its file each time that it is asked for; rows come in the order of
+the dataset, whatever the order of the lines. Between two lines of a run's file there is nothing
+else, so a line's place follows from the lines before it, also while the disk refuses them
+(`runs/lines.py`).
 
-Read the rows of an earlier run, for `--resume`: which are finished, which failed, and which have changed since.
+Read the rows of an earlier run, for `--resume`: which are finished, which failed, and which have
+changed since.
 
-Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other
-rows run again, or with `--retry_failed` those that failed; what was paid for them comes from the ledger of calls. A
-line of before samples said what their rows add to the headline, or their gold labels, is written again with that. Of
-the lines, places are kept in memory, and no text.
+Guarantees: a row counts as finished only if everything that its judge sees is unchanged
+(`task_digest`). All other rows run again, or with `--retry_failed` those that failed; what was paid
+for them comes from the ledger of calls. A line of before samples said what their rows add to the
+headline, or their gold labels, is written again with that. Of the lines, places are kept in memory,
+and no text.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ class Outcomes:
 class SavedRows(Generic[TaskT, DetailT]):
     """The rows of one run, by their numbers in the dataset; each has a line in `samples.jsonl` or `failures.jsonl`."""
 
-    def __init__(self, tasks: Sequence[TaskT], run: RunDirectory, reader: SampleReader[DetailT]) -> None:
+    def __init__(
+        self, tasks: Sequence[TaskT], run: RunDirectory, reader: SampleReader[DetailT]
+    ) -> None:
         """Know of no line yet.
 
         Args:
@@ -117,8 +122,12 @@ class SavedRows(Generic[TaskT, DetailT]):
 
     def outcomes(self) -> Outcomes:
         """Return how the rows ended, all of which have a line."""
-        failed = next((n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None)
-        return Outcomes(Counter(self._statuses), None if failed is None else self.sample(failed).error)
+        failed = next(
+            (n for n in reversed(range(len(self))) if self._statuses[n] not in FINISHED), None
+        )
+        return Outcomes(
+            Counter(self._statuses), None if failed is None else self.sample(failed).error
+        )
 
     def everything(self) -> Sequence[tuple[TaskT, Sample[DetailT]]]:
         """Return all rows, which all have a line, with their samples; each is read when it is asked for."""
@@ -139,7 +148,9 @@ class SavedRows(Generic[TaskT, DetailT]):
             return self.reader.read(self.line(number))
         except ValueError as error:
             path = self.run.path / self._file(number)
-            raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error
+            raise RunDirectoryError(
+                f"{path}, at byte {self._starts[number]}: not the sample: {error}"
+            ) from error
 
     def line(self, number: int) -> bytes:
         """Read the line of a row.
@@ -150,7 +161,9 @@ class SavedRows(Generic[TaskT, DetailT]):
         try:
             return self._line(number)
         except (OSError, ValueError) as error:
-            raise RunDirectoryError(f"{self.run.path / self._file(number)} cannot be read: {error}") from error
+            raise RunDirectoryError(
+                f"{self.run.path / self._file(number)} cannot be read: {error}"
+            ) from error
 
     async def sort(self) -> None:
         """Replace both files by the lines of the rows in their order.
@@ -164,7 +177,9 @@ class SavedRows(Generic[TaskT, DetailT]):
             starts.append(ends[self._file(number)])
             ends[self._file(number)] += length
         paths = {name: self.run.path / name for name in _FILES}
-        are_whole = all(path.exists() and path.stat().st_size == ends[name] for name, path in paths.items())
+        are_whole = all(
+            path.exists() and path.stat().st_size == ends[name] for name, path in paths.items()
+        )
         if starts != self._starts or not are_whole:
             await self.run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
             self._close_files()
@@ -206,7 +221,8 @@ class EarlierRows:
     Attributes:
         finished: how many are finished.
         changed: how many have changed since they were judged.
-        failed: the numbers of those that have not changed, and failed or lack a part of their judgment.
+        failed: the numbers of those that have not changed, and failed or lack a part of their
+            judgment.
     """
 
     finished: int = 0

@@ -1,12 +1,15 @@
 """A group: the rollouts of one conversation with their tokens, their judgments and their scores.
 
-`JudgedGroup.data` is the group as the rollout API takes it. A rollout whose judge failed gets the mean score of the
-others and no advantage; with fewer than two scored rollouts the group has no scores.
+`JudgedGroup.data` is the group as the rollout API takes it. A rollout whose judge failed gets the
+mean score of the others and no advantage; with fewer than two scored rollouts the group has no
+scores.
 
-A rollout of several turns is one sequence if the prompt of each turn begins with the tokens of the turn before it, the
-sampled ones included. Otherwise, or with `reward_by=turn`, `JudgedGroup.posts` makes a group of each turn. Each of them
-has a sequence of every rollout: the rollout API queues groups of one size alone, and a trainer normalises the scores of
-a group. A rollout that has ended before a turn stands in it with its last one, and without advantage.
+A rollout of several turns is one sequence if the prompt of each turn begins with the tokens of the
+turn before it, the sampled ones included. Otherwise, or with `reward_by=turn`, `JudgedGroup.posts`
+makes a group of each turn. Each of them
+has a sequence of every rollout: the rollout API queues groups of one size alone, and a trainer
+normalises the scores of a group. A rollout that has ended before a turn stands in it with its last
+one, and without advantage.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class TokenSequence:
 
     Attributes:
         prompt: the prompt's token ids, the generation prompt included.
-        completion: the sampled ids; the token that ends the turn among them only if the model stopped by itself.
+        completion: the sampled ids; the token that ends the turn among them only if the model
+            stopped by itself.
         logprobs: one for each completion token; `None` if the source has none.
     """
 
@@ -74,7 +78,9 @@ class NoTokens(JudgeGymError):
 def token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> str | None:
     """Why the sampled tokens of a completion cannot be trained on; `None` if they can."""
     if ids is None or logprobs is None:
-        missing = [name for name, value in (("token ids", ids), ("logprobs", logprobs)) if value is None]
+        missing = [
+            name for name, value in (("token ids", ids), ("logprobs", logprobs)) if value is None
+        ]
         return f"a completion came without {' and '.join(missing)}"
     if not ids:
         return "a completion came without a sampled token"
@@ -82,7 +88,10 @@ def token_fault(ids: Sequence[int] | None, logprobs: Sequence[float] | None) -> 
         return f"a completion of {len(ids)} tokens came with {len(logprobs)} logprobs"
     for place, logprob in enumerate(logprobs):
         if not _UNSAMPLED_LOGPROB < logprob < _HIGHEST_LOGPROB:  # NaN is none of these
-            return f"token {place} of a completion has the logprob {logprob:g}, which no sampled token has"
+            return (
+                f"token {place} of a completion has the logprob {logprob:g}, which no sampled "
+                "token has"
+            )
     return None
 
 
@@ -159,13 +168,16 @@ class JudgedGroup:
     Attributes:
         conversation: the policy's prompt.
         rollouts: the sampled completions.
-        judgments: one for each rollout; of equal completions, the calls are in that of the first alone.
+        judgments: one for each rollout; of equal completions, the calls are in that of the first
+            alone.
         rewards: the reward of each judgment; `None` where the judge failed.
         policy_run: latency and usage of the requests to the policy.
-        together: how its completions were judged against each other; `None` if each was judged by itself.
+        together: how its completions were judged against each other; `None` if each was judged by
+            itself.
         by_turn: with `reward_by=turn`, the rewards of each turn, in the order of the rollouts.
         turn: in a group of one turn, its number from 1: of each rollout that turn alone is trained.
-        ended: in such a group, the rollouts that had ended before: their last turn stands in, without advantage.
+        ended: in such a group, the rollouts that had ended before: their last turn stands in,
+            without advantage.
         user_runs: the calls of simulated users.
     """
 
@@ -183,7 +195,9 @@ class JudgedGroup:
     @cached_property
     def turns(self) -> tuple[JudgedGroup, ...]:
         """Return the groups that are sent for it: itself, or one of each turn."""
-        if self.turn is not None or (self.by_turn is None and not any(each.first_break for each in self.rollouts)):
+        if self.turn is not None or (
+            self.by_turn is None and not any(each.first_break for each in self.rollouts)
+        ):
             return (self,)
         turns = [rollout.turns for rollout in self.rollouts]
         return tuple(
@@ -193,7 +207,9 @@ class JudgedGroup:
                 rewards=self.rewards if self.by_turn is None else self.by_turn[place],
                 by_turn=None,
                 turn=place + 1,
-                ended=frozenset(number for number, of_rollout in enumerate(turns) if len(of_rollout) <= place),
+                ended=frozenset(
+                    number for number, of_rollout in enumerate(turns) if len(of_rollout) <= place
+                ),
             )
             for place in range(max(map(len, turns)))
         )
@@ -201,7 +217,11 @@ class JudgedGroup:
     def posts(self, config: EnvConfig) -> list[JudgedGroup]:
         """Return those of `turns` that have scores and, if `ensure_scores_are_not_same` asks for it, a signal."""
         scored = [group for group in self.turns if group.scores is not None]
-        return [group for group in scored if not (config.ensure_scores_are_not_same and group.has_equal_scores)]
+        return [
+            group
+            for group in scored
+            if not (config.ensure_scores_are_not_same and group.has_equal_scores)
+        ]
 
     @cached_property
     def scores(self) -> tuple[float, ...] | None:
@@ -228,15 +248,16 @@ class JudgedGroup:
     def data(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
         """Return the group, which has scores, as the rollout API takes it.
 
-        Keys: `tokens` and `masks` (G lists each, of equal lengths), `scores` (G finite numbers), `inference_logprobs`
-        if the source has them, `overrides` (one object for each rollout) if a score is substituted, `messages` with
-        each judgment's explanation (and, of a judge of groups, its `looks`) if they are asked for,
-        `generation_params`. `group_overrides` is left out: Atropos calls `.get` on it.
+        Keys: `tokens` and `masks` (G lists each, of equal lengths), `scores` (G finite numbers),
+        `inference_logprobs` if the source has them, `overrides` (one object for each rollout) if a
+        score is substituted, `messages` with each judgment's explanation (and, of a judge of
+        groups, its `looks`) if they are asked for, `generation_params`. `group_overrides` is left
+        out: Atropos calls `.get` on it.
 
         Args:
             config: says whether messages are asked for.
-            row: the row of the group in a file, which no trainer needs; it goes with its messages, and with the turn of
-                a group of one turn.
+            row: the row of the group in a file, which no trainer needs; it goes with its messages,
+                and with the turn of a group of one turn.
 
         Source:
             atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
@@ -245,49 +266,75 @@ class JudgedGroup:
         trained = [rollout.turns if self.turn is None else (rollout,) for rollout in self.rollouts]
         data: dict[str, JSON] = {
             "tokens": [turns[-1].sequence.tokens for turns in trained],
-            "masks": [_in_place(turns, [turn.sequence.completion for turn in turns], MASKED) for turns in trained],
+            "masks": [
+                _in_place(turns, [turn.sequence.completion for turn in turns], MASKED)
+                for turns in trained
+            ],
             "scores": list(self.scores),
             "generation_params": {"temperature": config.rollout_temperature},
         }
         logprobs = [[turn.sequence.logprobs or () for turn in turns] for turns in trained]
         if all(turn.sequence.logprobs is not None for turns in trained for turn in turns):
             places = zip(trained, logprobs, strict=True)
-            data["inference_logprobs"] = [_in_place(turns, found, PROMPT_LOGPROB) for turns, found in places]
+            data["inference_logprobs"] = [
+                _in_place(turns, found, PROMPT_LOGPROB) for turns, found in places
+            ]
         if None in self.rewards or self.ended:
-            without = [reward is None or number in self.ended for number, reward in enumerate(self.rewards)]
-            data["overrides"] = [{ZERO_ADVANTAGE: True} if is_without else {} for is_without in without]
+            without = [
+                reward is None or number in self.ended for number, reward in enumerate(self.rewards)
+            ]
+            data["overrides"] = [
+                {ZERO_ADVANTAGE: True} if is_without else {} for is_without in without
+            ]
         if config.include_messages:
             data["messages"] = [
                 self._messages(rollout, judgment, score)
-                for rollout, judgment, score in zip(self.rollouts, self.judgments, self.scores, strict=True)
+                for rollout, judgment, score in zip(
+                    self.rollouts, self.judgments, self.scores, strict=True
+                )
             ]
             if row is not None:
-                place: dict[str, JSON] = {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
+                place: dict[str, JSON] = (
+                    {} if self.turn is None else {"turn": self.turn, "ended": sorted(self.ended)}
+                )
                 data["row"] = {**row, **place, **self._comparison()}
         return data
 
-    def _messages(self, rollout: Rollout, judgment: Judgment[Any], score: float) -> list[dict[str, JSON]]:
+    def _messages(
+        self, rollout: Rollout, judgment: Judgment[Any], score: float
+    ) -> list[dict[str, JSON]]:
         judged: dict[str, JSON] = {
             "status": judgment.status.value,
             "label": judgment.label,
             "explanation": judgment.explanation,
         }
         if isinstance(judgment.detail, MemberDetail):
-            judged |= {"own": judgment.detail.own, "looks": [look._asdict() for look in judgment.detail.looks]}
+            judged |= {
+                "own": judgment.detail.own,
+                "looks": [look._asdict() for look in judgment.detail.looks],
+            }
         turns: list[dict[str, JSON]] = [
             {"role": message["role"], "content": message["content"]}
             for message in continued(self.conversation, rollout.completions)[:-1]
         ]
-        return [*turns, {"role": "assistant", "content": rollout.text, "reward": score, "judgment": judged}]
+        return [
+            *turns,
+            {"role": "assistant", "content": rollout.text, "reward": score, "judgment": judged},
+        ]
 
     def _comparison(self) -> dict[str, JSON]:
         """Return which judge compared the group, and how it went; nothing if none did."""
         together = self.together
         if together is None:
             return {}
-        orders: dict[str, JSON] = {"orders_agreed": together.orders.agreed, "orders_pairs": together.orders.pairs}
+        orders: dict[str, JSON] = {
+            "orders_agreed": together.orders.agreed,
+            "orders_pairs": together.orders.pairs,
+        }
         which: dict[str, JSON] = {"judge": together.judge, "anchored": together.anchored}
-        return {"together": {**which, **orders, "calls": together.calls, "is_again": together.is_again}}
+        return {
+            "together": {**which, **orders, "calls": together.calls, "is_again": together.is_again}
+        }
 
     async def packed(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> bytes:
         """Return `data` as JSON; a group of many tokens is packed in a thread."""
@@ -296,7 +343,9 @@ class JudgedGroup:
         return await asyncio.to_thread(lambda: packed(self.data(config, row)))
 
 
-def _in_place(turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], other: float) -> list[JSON]:
+def _in_place(
+    turns: Sequence[Rollout], sampled: Sequence[Sequence[float]], other: float
+) -> list[JSON]:
     """A value for each token of turns that are one sequence: of the sampled ones their own, of all others `other`."""
     values: list[JSON] = [other] * turns[-1].sequence.length
     for turn, of_turn in zip(turns, sampled, strict=True):
@@ -312,7 +361,8 @@ def fill_in(rewards: Sequence[float | None]) -> tuple[float, ...] | None:
         `None` if fewer than two rewards are there (fewer than one in a group of one).
 
     Raises:
-        ValueError: a reward is not finite: the rollout API takes such a score and then fails the trainer's next batch.
+        ValueError: a reward is not finite: the rollout API takes such a score and then fails the
+            trainer's next batch.
     """
     there = [reward for reward in rewards if reward is not None]
     if not all(math.isfinite(reward) for reward in there):
@@ -327,6 +377,10 @@ def packed(group: Mapping[str, JSON]) -> bytes:
     """Return the same JSON as `wire.dumps`, made in pieces: in a thread, the other threads run between them."""
     fields = []
     for name, value in group.items():
-        pieces = b"[%b]" % b",".join(map(wire.dumps, value)) if isinstance(value, list) else wire.dumps(value)
+        pieces = (
+            b"[%b]" % b",".join(map(wire.dumps, value))
+            if isinstance(value, list)
+            else wire.dumps(value)
+        )
         fields.append(b"%b:%b" % (wire.dumps(name), pieces))
     return b"{%b}" % b",".join(fields)

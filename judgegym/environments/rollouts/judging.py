@@ -2,14 +2,16 @@
 
 A rollout has one completion, or one a turn; "completion" means all of them below.
 
-Guarantees: a completion is judged by itself, or, with a judge of groups, against the others; equal completions of a
-group are judged once; what a judgment lacks is asked for once more; a failed judge gives no reward, and neither does a
-rollout that broke off, which no judge sees; a completion in the wrong format gets `invalid_thinking_reward`.
+Guarantees: a completion is judged by itself, or, with a judge of groups, against the others; equal
+completions of a group are judged once; what a judgment lacks is asked for once more; a failed judge
+gives no reward, and neither does a rollout that broke off, which no judge sees; a completion in the
+wrong format gets `invalid_thinking_reward`.
 
-With a judge of groups: malformed, refused and empty completions never reach the judge; a completion without a verdict
-has no score; where one lacks a verdict because a call has none, the whole group is judged once more, and the judgment
-with more verdicts counts; one that is too long for the judge costs no further calls. All calls of both are in the first
-judgment, so that sums over the group count them once.
+With a judge of groups: malformed, refused and empty completions never reach the judge; a completion
+without a verdict has no score; where one lacks a verdict because a call has none, the whole group
+is judged once more, and the judgment with more verdicts counts; one that is too long for the judge
+costs no further calls. All calls of both are in the first judgment, so that sums over the group
+count them once.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ logger = logging.getLogger(__name__)
 
 AS_GOOD_AS_THE_ANCHOR = 0.5
 _GAINS = (
-    "malformed, refused and empty completions have the reward 0.0, and judged ones have less: the policy gains by "
+    "malformed, refused and empty completions have the reward 0.0, and judged ones have less: the "
+    "policy gains by "
     "breaking the format. Set --env.invalid_thinking_reward to the lowest reward, such as -1.0"
 )
 
@@ -64,7 +67,9 @@ class GroupComparison:
     is_alone: bool = False
 
 
-JudgedCompletions: TypeAlias = "tuple[tuple[Judgment[Any], ...], tuple[float | None, ...], GroupComparison | None]"
+JudgedCompletions: TypeAlias = (
+    "tuple[tuple[Judgment[Any], ...], tuple[float | None, ...], GroupComparison | None]"
+)
 """The judgments of a row's completions, the reward of each (`None` where the judge failed), and how they were judged
 against each other (`None` if each was judged by itself)."""
 
@@ -74,7 +79,10 @@ class LevelsScores(Protocol):
     """An environment that brings the scores of a group, judged each by itself, to one scale."""
 
     async def level(
-        self, task: Any, rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[Any]]
+        self,
+        task: Any,
+        rollouts: Sequence[Sequence[Completion]],
+        judgments: Sequence[Judgment[Any]],
     ) -> Sequence[Judgment[Any]]:
         """Return the judgments with scores on one scale, given the completions of each rollout, one a turn.
 
@@ -96,7 +104,11 @@ def depends_on_group(env: JudgedEnv[Any, Any, Any]) -> bool:
 
     Trainers whose samples come one by one then wait for the group.
     """
-    return env.depends_on_group if isinstance(env, DependsOnGroup) else isinstance(env, (LevelsScores, RewardsGroups))
+    return (
+        env.depends_on_group
+        if isinstance(env, DependsOnGroup)
+        else isinstance(env, (LevelsScores, RewardsGroups))
+    )
 
 
 async def judge_completions_of(
@@ -117,18 +129,31 @@ async def judge_completions_of(
     scored: Sequence[float | None]
     if env.group_judge is None:
         judgments = await judge_each(env, task, rollouts, broken_off)
-        scored = compute_rewards(env, [judgment for judgment in judgments if judgment.status is Status.OK])
+        scored = compute_rewards(
+            env, [judgment for judgment in judgments if judgment.status is Status.OK]
+        )
     else:
         shown = env.group_case(task)
-        judgments, together = await judge_together(env.group_judge, config.group_judge, shown, rollouts, broken_off)
+        judgments, together = await judge_together(
+            env.group_judge, config.group_judge, shown, rollouts, broken_off
+        )
         scores = [judgment.score for judgment in judgments if judgment.score is not None]
-        scored = scores if config.group_reward_range == "unit" else [2.0 * score - 1.0 for score in scores]
+        scored = (
+            scores
+            if config.group_reward_range == "unit"
+            else [2.0 * score - 1.0 for score in scores]
+        )
     rewards = iter(scored)
     given = {Status.INVALID_COMPLETION: config.invalid_thinking_reward}
-    of_each = [next(rewards) if each.status is Status.OK else given.get(each.status) for each in judgments]
+    of_each = [
+        next(rewards) if each.status is Status.OK else given.get(each.status) for each in judgments
+    ]
     has_malformed = any(each.status is Status.INVALID_COMPLETION for each in judgments)
     is_usual = has_malformed and "invalid_thinking_reward" not in config.model_fields_set
-    if is_usual and min(reward for reward in of_each if reward is not None) < config.invalid_thinking_reward:
+    if (
+        is_usual
+        and min(reward for reward in of_each if reward is not None) < config.invalid_thinking_reward
+    ):
         env.warn_once(logger, _GAINS)
     return judgments, tuple(of_each), together
 
@@ -141,9 +166,9 @@ async def judge_each(
 ) -> tuple[Judgment[Any], ...]:
     """Judge all rollouts at once, and ask once more for what a judgment lacks; both calls are kept in the judgment.
 
-    Equal rollouts have one judgment, the first one's; the calls are in that of the first alone, so that sums over the
-    group count them once. They are equal if all that a judge or the check of their format can see of their completions
-    is equal, the thinking included.
+    Equal rollouts have one judgment, the first one's; the calls are in that of the first alone, so
+    that sums over the group count them once. They are equal if all that a judge or the check of
+    their format can see of their completions is equal, the thinking included.
     """
 
     async def judge_twice(number: int) -> Judgment[Any]:
@@ -162,17 +187,20 @@ async def judge_each(
         each = [*await env.level(task, [rollouts[number] for number in distinct], each)]
     judged = dict(zip(distinct, each, strict=True))
     return tuple(
-        judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
+        judged[first] if first == number else replace(judged[first], calls=())
+        for number, first in enumerate(firsts)
     )
 
 
 def rewards_by_turn(
-    env: JudgedEnv[Any, Any, Any], rollouts: Sequence[Sequence[Completion]], judgments: Sequence[Judgment[Any]]
+    env: JudgedEnv[Any, Any, Any],
+    rollouts: Sequence[Sequence[Completion]],
+    judgments: Sequence[Judgment[Any]],
 ) -> tuple[tuple[float | None, ...], ...]:
     """Return for each turn the reward of each rollout's turn; `None` where it has no such turn, or no score of it.
 
-    A turn in the wrong format, which ends its rollout, has `invalid_thinking_reward`; the turns before it, which no
-    judge was asked about, have no score.
+    A turn in the wrong format, which ends its rollout, has `invalid_thinking_reward`; the turns
+    before it, which no judge was asked about, have no score.
 
     Raises:
         SettingsError: a judgment has no score of any turn (`turn_1` … in its `ScoreParts`).
@@ -188,7 +216,8 @@ def rewards_by_turn(
                 parts = judgment.detail.parts if isinstance(judgment.detail, ScoreParts) else {}
                 if not any(f"turn_{place}" in parts for place in range(1, len(said) + 1)):
                     raise SettingsError(
-                        f"--env.reward_by: a judgment of {env.spec.name} has no score of a turn (turn_1, …)"
+                        f"--env.reward_by: a judgment of {env.spec.name} has no score of a turn "
+                        "(turn_1, …)"
                     )
                 if (score := parts.get(f"turn_{turn + 1}")) is not None:
                     scored[number] = replace(judgment, score=score)
@@ -228,7 +257,9 @@ async def judge_together(
     together = GroupComparison(kind, anchored=anchor is not None)
     members: tuple[Judgment[MemberDetail], ...] = ()
     if valid and len(valid) + together.anchored < 2:
-        members = (Judgment(None, Status.JUDGE_FAILED, explanation="there is no other answer to compare"),)
+        members = (
+            Judgment(None, Status.JUDGE_FAILED, explanation="there is no other answer to compare"),
+        )
         together = replace(together, is_alone=True)
     elif valid:
         answers = tuple(judged_text(rollouts[number]) for number in valid)
@@ -254,8 +285,13 @@ async def _judge_twice(
         calls += [call for member in again.members for call in member.calls]
         if sum(member.score is not None for member in again.members) > scored:
             better = again
-    members = [replace(member, calls=tuple(calls) if place == 0 else ()) for place, member in enumerate(better.members)]
-    return tuple(members), replace(together, orders=better.orders, calls=len(calls), is_again=is_again)
+    members = [
+        replace(member, calls=tuple(calls) if place == 0 else ())
+        for place, member in enumerate(better.members)
+    ]
+    return tuple(members), replace(
+        together, orders=better.orders, calls=len(calls), is_again=is_again
+    )
 
 
 def record_judged(
@@ -268,7 +304,8 @@ def record_judged(
 ) -> None:
     """Record the metrics of one rollout: the environment's own, or those of groups that are judged together.
 
-    Of the latter: its score, and with an anchor whether it is better; a malformed completion has 0 and loses.
+    Of the latter: its score, and with an anchor whether it is better; a malformed completion has 0
+        and loses.
 
     Args:
         env: the environment.
@@ -281,13 +318,18 @@ def record_judged(
     metrics.names = env.metric_names
     if together is None:
         sample = Sample[Any](task.uid, task.category, task.question, tuple(completions))
-        record_sample(env, metrics, task, sample.with_judgment(judgment, invalid_score=env.spec.invalid_score))
+        record_sample(
+            env, metrics, task, sample.with_judgment(judgment, invalid_score=env.spec.invalid_score)
+        )
         return
     score = 0.0 if judgment.score is None else judgment.score
     won = 0.5 if score == AS_GOOD_AS_THE_ANCHOR else float(score > AS_GOOD_AS_THE_ANCHOR)
     if together.anchored:
         metrics.mean("score_against_anchor", score)
-    for suffix in ("", *([f"_{metrics.names(task.category)}"] if task.category is not None else [])):
+    for suffix in (
+        "",
+        *([f"_{metrics.names(task.category)}"] if task.category is not None else []),
+    ):
         metrics.mean(f"mean_reward{suffix}", score)
         if together.anchored:
             metrics.mean(f"winrate{suffix}", won)

@@ -1,17 +1,18 @@
 """Tokenize a conversation and its answers: chat template for the prompt, tokenizer for the completions.
 
-The tokenizer works in one thread of its own: seconds of work for a large group stop no event loop, and no two threads
-use it at once, which it does not allow.
+The tokenizer works in one thread of its own: seconds of work for a large group stop no event loop,
+and no two threads use it at once, which it does not allow.
 
 What llama.cpp's server says beside its chat answers: the tokens of a prompt, and how it samples.
 
-Its chat answers have no ids of the prompt. `/apply-template` gives the text that the server makes of a conversation,
-and `/tokenize` the ids of a text; with special tokens read and added there are as many as it counts in
-`usage.prompt_tokens`, which is checked for every answer. Both stand beside the API, without `/v1`, as does `/props`
-with the server's defaults.
+Its chat answers have no ids of the prompt. `/apply-template` gives the text that the server makes
+of a conversation, and `/tokenize` the ids of a text; with special tokens read and added there are
+as many as it counts in `usage.prompt_tokens`, which is checked for every answer. Both stand beside
+the API, without `/v1`, as does `/props` with the server's defaults.
 
 Source:
-    tools/server/README.md of ggml-org/llama.cpp, and xllamacpp 2026.10.11549, asked in November 2026.
+    tools/server/README.md of ggml-org/llama.cpp, and xllamacpp 2026.10.11549, asked in November
+    2026.
 """
 
 from __future__ import annotations
@@ -65,10 +66,14 @@ class Retokenizer:
         except (OSError, ValueError) as error:
             why = (str(error).strip().splitlines() or [type(error).__name__])[0]
             if unreachable is not None:
-                why = f"the hub cannot be reached ({unreachable}), and the tokenizer is not in the cache"
+                why = (
+                    f"the hub cannot be reached ({unreachable}), and the tokenizer is not in the "
+                    "cache"
+                )
             place = "in the folder" if is_local else "of the name on the Hugging Face hub"
             raise SettingsError(
-                f"--env.tokenizer_name: no tokenizer {place} {self.name!r}: {why}. Name the tokenizer of the policy (a "
+                f"--env.tokenizer_name: no tokenizer {place} {self.name!r}: {why}. Name the "
+                "tokenizer of the policy (a "
                 "hub name or a folder); an endpoint that returns token ids needs none"
             ) from error
 
@@ -80,14 +85,23 @@ class Retokenizer:
         Args:
             conversation: the policy's prompt.
             texts: its answers.
-            stopped: whether each ended its turn by itself; only then the token that ends the turn is appended.
+            stopped: whether each ended its turn by itself; only then the token that ends the turn
+                is appended.
         """
 
         def tokenize() -> list[TokenSequence]:
-            # return_dict=False: with transformers 5 the default is a mapping, whose length is not that of the prompt.
-            prompt = tuple(self._render(conversation, add_generation_prompt=True, tokenize=True, return_dict=False))
+            # return_dict=False: with transformers 5 the default is a mapping, whose length is not
+            # that of the prompt.
+            prompt = tuple(
+                self._render(
+                    conversation, add_generation_prompt=True, tokenize=True, return_dict=False
+                )
+            )
             found = self.tokenizer(  # all at once: for a batch it lets the other threads run
-                list(texts), add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False
+                list(texts),
+                add_special_tokens=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
             )["input_ids"]
             return [
                 TokenSequence(prompt, (*ids, self.end_of_turn) if ended else tuple(ids), None)
@@ -101,13 +115,18 @@ class Retokenizer:
         try:
             return self.tokenizer.apply_chat_template(list(messages), **options)
         except ValueError as error:
-            raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no chat template") from error
+            raise SettingsError(
+                f"--env.tokenizer_name: {self.name!r} has no chat template"
+            ) from error
 
     async def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of sequences of token ids, special tokens included."""
 
         def decode() -> list[str]:
-            return [str(self.tokenizer.decode(list(ids), skip_special_tokens=False)) for ids in sequences]
+            return [
+                str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+                for ids in sequences
+            ]
 
         return await self._in_thread(decode)
 
@@ -128,17 +147,27 @@ class Retokenizer:
         """Return the token with which the template ends an assistant's turn; it may differ from `eos_token`.
 
         Raises:
-            SettingsError: the tokenizer has no chat template, or neither the template nor the tokenizer ends a turn.
+            SettingsError: the tokenizer has no chat template, or neither the template nor the
+                tokenizer ends a turn.
         """
-        messages = [Message(role="user", content="hi"), Message(role="assistant", content=_SENTINEL)]
+        messages = [
+            Message(role="user", content="hi"),
+            Message(role="assistant", content=_SENTINEL),
+        ]
         rendered = str(self._render(messages, tokenize=False))
         after = rendered.rpartition(_SENTINEL)[2]
-        ids = self.tokenizer.encode(after.lstrip(), add_special_tokens=False) if after.strip() else []
-        special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.get_added_vocab().values())
+        ids = (
+            self.tokenizer.encode(after.lstrip(), add_special_tokens=False) if after.strip() else []
+        )
+        special = set(self.tokenizer.all_special_ids) | set(
+            self.tokenizer.get_added_vocab().values()
+        )
         if ids and ids[0] in special:
             return int(ids[0])
         if self.tokenizer.eos_token_id is None:
-            raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no token that ends a turn")
+            raise SettingsError(
+                f"--env.tokenizer_name: {self.name!r} has no token that ends a turn"
+            )
         return int(self.tokenizer.eos_token_id)
 
 
@@ -180,16 +209,22 @@ class LlamaCpp:
             counted: how many tokens its prompt had, as the server counted them in its answer.
 
         Raises:
-            NoTokens: there is no such server, or it makes another prompt of the conversation than it has answered.
+            NoTokens: there is no such server, or it makes another prompt of the conversation than
+                it has answered.
             EndpointError: it never answered.
         """
         if not counted:
             raise NoTokens(
-                "the endpoint does not count the tokens of a prompt: which ones it has answered is not known"
+                "the endpoint does not count the tokens of a prompt: which ones it has answered is "
+                "not known"
             )
-        key = hashlib.blake2b(wire.dumps(wire.messages_json(conversation)), digest_size=16).hexdigest()
+        key = hashlib.blake2b(
+            wire.dumps(wire.messages_json(conversation)), digest_size=16
+        ).hexdigest()
         ids = self._prompts.get(key, ())
-        if len(ids) != counted:  # of those that are kept also if the server makes another prompt since it was restarted
+        if (
+            len(ids) != counted
+        ):  # of those that are kept also if the server makes another prompt since it was restarted
             ids = await self._asked(key, conversation)
             self._prompts[key] = ids
         self._prompts.move_to_end(key)
@@ -197,7 +232,8 @@ class LlamaCpp:
             self._prompts.popitem(last=False)
         if len(ids) != counted:
             raise NoTokens(
-                f"the endpoint counted {counted} tokens of a prompt in its answer, and /apply-template and /tokenize "
+                f"the endpoint counted {counted} tokens of a prompt in its answer, and "
+                "/apply-template and /tokenize "
                 f"make {len(ids)} of the same conversation: which ones it has answered is not known"
             )
         return ids
@@ -210,18 +246,24 @@ class LlamaCpp:
             if error.kind is not FailureKind.REJECTED:
                 raise error.of_another_call() from error
             raise NoTokens(
-                "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and /tokenize are not "
+                "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and "
+                "/tokenize are not "
                 f"beside it: {error}"
             ) from error
         return ids
 
     async def _tokenized(self, conversation: Conversation) -> tuple[int, ...]:
         # The fields of the chat request: some, such as chat_template_kwargs, change the prompt.
-        body: dict[str, JSON] = {**self._client.settings.extra_body, "messages": wire.messages_json(conversation)}
+        body: dict[str, JSON] = {
+            **self._client.settings.extra_body,
+            "messages": wire.messages_json(conversation),
+        }
         text = wire.lookup(await self._client.beside("/apply-template", body), "prompt")
         if not isinstance(text, str):
             raise NoTokens("/apply-template returns no prompt")
-        tokens = await self._client.beside("/tokenize", {"content": text, "add_special": True, "parse_special": True})
+        tokens = await self._client.beside(
+            "/tokenize", {"content": text, "add_special": True, "parse_special": True}
+        )
         ids = token_ids(wire.lookup(tokens, "tokens"))
         if ids is None:
             raise NoTokens("/tokenize returns no token ids")
@@ -230,13 +272,17 @@ class LlamaCpp:
     async def misfit(self, temperature: float) -> str | None:
         """Return why the logprobs are not those of what is sampled from, and what mends it; `None` if they are.
 
-        The server's logprobs are of all tokens at temperature 1, before any sampler; a trainer's importance ratio needs
-        those of the distribution that was sampled from.
+        The server's logprobs are of all tokens at temperature 1, before any sampler; a trainer's
+        importance ratio needs those of the distribution that was sampled from.
         """
         extra = self._client.settings.extra_body
         try:
-            props = wire.lookup(await self._client.beside("/props"), "default_generation_settings.params")
-        except EndpointError:  # switched off, or behind a proxy: the server's built-in defaults are likely
+            props = wire.lookup(
+                await self._client.beside("/props"), "default_generation_settings.params"
+            )
+        except (
+            EndpointError
+        ):  # switched off, or behind a proxy: the server's built-in defaults are likely
             props = None
         used = {**_DEFAULTS, **(props if isinstance(props, Mapping) else {}), **extra}
         cut = {name: value for name, value in _NEUTRAL.items() if used.get(name) != value}
@@ -251,6 +297,7 @@ class LlamaCpp:
         if not mends:
             return None
         return (
-            "llama.cpp's logprobs are of all tokens at temperature 1, and the policy is sampled otherwise, so a "
+            "llama.cpp's logprobs are of all tokens at temperature 1, and the policy is sampled "
+            "otherwise, so a "
             f"trainer's importance ratio is wrong; set {' and '.join(mends)}"
         )

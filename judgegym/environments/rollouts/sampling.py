@@ -1,7 +1,9 @@
 """Sample the rollouts of a row, with all turns of its conversation, and judge them.
 
-Guarantees: the first turn of a group is one request; later turns are one request a rollout, of all rollouts at once. A
-rollout ends by itself: where the user says no more, or with a completion that cannot be judged. If the policy or the
+Guarantees: the first turn of a group is one request; later turns are one request a rollout, of all
+rollouts at once. A
+rollout ends by itself: where the user says no more, or with a completion that cannot be judged. If
+the policy or the
 simulated user fails in a later turn, the rollout breaks off: it has no score, and the others stay.
 """
 
@@ -43,15 +45,30 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
     with user_calls() as of_users:
         if len(conversations) == 1:
             ends = await all_results(
-                _converse(env, sample, task, conversations[0], first, number) for number, first in enumerate(rollouts)
+                _converse(env, sample, task, conversations[0], first, number)
+                for number, first in enumerate(rollouts)
             )
-            rollouts, run = [rollout for rollout, _ in ends], _with_turns(run, [runs for _, runs in ends])
+            rollouts, run = (
+                [rollout for rollout, _ in ends],
+                _with_turns(run, [runs for _, runs in ends]),
+            )
     said = [rollout.completions for rollout in rollouts]
-    failures = {number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None}
+    failures = {
+        number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None
+    }
     judgments, rewards, together = await judge_completions_of(env, task, said, failures)
     by_turn = rewards_by_turn(env, said, judgments) if env.config.reward_by == "turn" else None
     users = tuple(of_users)
-    return JudgedGroup(conversations[0], tuple(rollouts), judgments, rewards, run, together, by_turn, user_runs=users)
+    return JudgedGroup(
+        conversations[0],
+        tuple(rollouts),
+        judgments,
+        rewards,
+        run,
+        together,
+        by_turn,
+        user_runs=users,
+    )
 
 
 async def _converse(
@@ -90,4 +107,9 @@ def _with_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
     runs = [run for of_rollout in later for run in of_rollout]
     latency = max((sum(run.latency_s for run in of_rollout) for of_rollout in later), default=0.0)
     usage = sum((run.usage for run in runs), first.usage)
-    return CallRun(first.latency_s + latency, first.attempts + sum(run.attempts for run in runs), first.cached, usage)
+    return CallRun(
+        first.latency_s + latency,
+        first.attempts + sum(run.attempts for run in runs),
+        first.cached,
+        usage,
+    )

@@ -1,8 +1,9 @@
 """Sample rollouts with their tokens.
 
-Tokens come from one of three sources: a chat endpoint that returns the sampled ids and logprobs (vLLM 0.10.2 or later;
-llama.cpp's server, which is asked for the ids of the prompt apart), Atropos' token-level servers, or the chat template
-applied to the text, which has no logprobs and may differ from what was sampled.
+Tokens come from one of three sources: a chat endpoint that returns the sampled ids and logprobs
+(vLLM 0.10.2 or later; llama.cpp's server, which is asked for the ids of the prompt apart), Atropos'
+token-level servers, or the chat template applied to the text, which has no logprobs and may differ
+from what was sampled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import Any, Literal
 
 from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, EnvSettings
-from judgegym.environments.rollouts.groups import NoTokens, Rollout, RolloutSource, TokenSequence, token_fault
+from judgegym.environments.rollouts.groups import (
+    NoTokens,
+    Rollout,
+    RolloutSource,
+    TokenSequence,
+    token_fault,
+)
 from judgegym.environments.rollouts.retokenize import LlamaCpp, Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
@@ -28,7 +35,8 @@ logger = logging.getLogger(__name__)
 
 _WITHOUT_TOKEN_IDS = "https://api.openai.com"
 _RETOKENIZED = (
-    "%s: tokens come from the chat template applied to the text. There are no logprobs, which trainers with an "
+    "%s: tokens come from the chat template applied to the text. There are no logprobs, which "
+    "trainers with an "
     "importance ratio refuse, and the tokens may differ from the sampled ones"
 )
 WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
@@ -38,7 +46,8 @@ _OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
 _TAKES_TEXT = "--env.token_source=retokenize takes the tokens of the text"
 _NO_TOKENS = "the endpoint returned no token ids with logprobs"
 _REFUSED = (
-    "a completion was refused, and came without the tokens that were sampled: there is nothing of it to train, and its "
+    "a completion was refused, and came without the tokens that were sampled: there is nothing of "
+    "it to train, and its "
     "group is dropped"
 )
 _MOST_UNUSABLE = 3
@@ -46,7 +55,9 @@ _MOST_UNUSABLE = 3
 _NAME = "policy"
 
 
-def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retokenizer) -> RolloutSource:
+def open_source(
+    settings: EnvSettings[Any], clients: Clients, retokenizer: Retokenizer
+) -> RolloutSource:
     """Open the source that `token_source` and `server_type` name.
 
     Raises:
@@ -55,15 +66,22 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
     config, openai = settings.env, settings.openai
     is_token_server = openai.server_type != "openai"
     if config.token_source == "token_server" and not is_token_server:
-        raise SettingsError("--env.token_source: token_server needs --openai.server_type=vllm, sglang or trl")
+        raise SettingsError(
+            "--env.token_source: token_server needs --openai.server_type=vllm, sglang or trl"
+        )
     if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
         if config.budget() is not None:
             raise SettingsError(
-                "--env.budget_calls, --env.budget_usd: requests to Atropos' token servers are not counted"
+                "--env.budget_calls, --env.budget_usd: requests to Atropos' token servers are not "
+                "counted"
             )
         if openai.extra_headers:
-            raise SettingsError("--openai.extra_headers: Atropos' clients of token servers send no further headers")
-        from judgegym.environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import
+            raise SettingsError(
+                "--openai.extra_headers: Atropos' clients of token servers send no further headers"
+            )
+        from judgegym.environments.rollouts.token_server import (
+            TokenServer,
+        )  # late: atroposlib takes seconds to import
 
         _ = retokenizer.tokenizer  # report an error in its name before the first call
         return TokenServer(openai, config, retokenizer)
@@ -71,7 +89,9 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
     chat_settings = replace(chat_settings, limit_setting="--env.train_max_tokens")
     settled = None if config.token_source == "auto" else config.token_source
     if openai.api != "openai" and config.token_source == "chat":
-        raise SettingsError("--env.token_source: chat needs --openai.api=openai; no other form returns token ids")
+        raise SettingsError(
+            "--env.token_source: chat needs --openai.api=openai; no other form returns token ids"
+        )
     if settled is None and openai.api != "openai":
         settled = "retokenize"
         logger.warning(_RETOKENIZED, f"openai.api={openai.api} returns no token ids and logprobs")
@@ -90,13 +110,15 @@ class _UnusableTokens(NoTokens):
 class ChatSource:
     """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
 
-    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run, unless all
-    of it is refused: the endpoint gives tokens if it gives usable ones of any completion, and none if it gives none at
-    all. One without usable tokens costs its group, also the first one; where the first `_MOST_UNUSABLE` answers have
-    usable ones of no completion, the run takes those of the text. An answer with the tokens of its completions alone is
-    taken for one of llama.cpp's server. Each completion is then asked for by itself: the server counts the tokens of
-    one completion only, takes no more than its slots at once, and leaves tokens out (`judgegym.llm.responses.choices`),
-    which only their number shows.
+    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the
+    whole run, unless all
+    of it is refused: the endpoint gives tokens if it gives usable ones of any completion, and none
+    if it gives none at all. One without usable tokens costs its group, also the first one; where
+    the first `_MOST_UNUSABLE` answers have usable ones of no completion, the run takes those of the
+    text. An answer with the tokens of its completions alone is taken for one of llama.cpp's server.
+    Each completion is then asked for by itself: the server counts the tokens of one completion
+    only, takes no more than its slots at once, and leaves tokens out
+    (`judgegym.llm.responses.choices`), which only their number shows.
     """
 
     def __init__(
@@ -148,7 +170,9 @@ class ChatSource:
         ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
-    async def _own_sequences(self, conversation: Conversation, answer: ChatResponse) -> list[TokenSequence] | None:
+    async def _own_sequences(
+        self, conversation: Conversation, answer: ChatResponse
+    ) -> list[TokenSequence] | None:
         """Return the endpoint's own tokens; `None` if the run takes those of the text.
 
         Raises:
@@ -176,9 +200,14 @@ class ChatSource:
     def _may_be_of_the_text(self, answer: ChatResponse) -> bool:
         """Whether nothing yet shows that the endpoint gives tokens: this refused group may then have those of its text.
 
-        It decides nothing for the run, and does not end it where the tokenizer is missing, which may not be needed.
+        It decides nothing for the run, and does not end it where the tokenizer is missing, which
+        may not be needed.
         """
-        if self._settled is not None or answer.prompt_token_ids or any(choice.token_ids for choice in answer.choices):
+        if (
+            self._settled is not None
+            or answer.prompt_token_ids
+            or any(choice.token_ids for choice in answer.choices)
+        ):
             return False
         try:
             _ = self._retokenizer.tokenizer
@@ -186,13 +215,18 @@ class ChatSource:
             return False
         return True
 
-    async def _sequences(self, conversation: Conversation, answer: ChatResponse) -> list[TokenSequence]:
+    async def _sequences(
+        self, conversation: Conversation, answer: ChatResponse
+    ) -> list[TokenSequence]:
         """Return the tokens of all choices; settle that the endpoint gives tokens if it gives usable ones of any.
 
         Raises:
             NoTokens: not each has ids and as many logprobs, or those of the prompt are missing.
         """
-        if not any(choice.token_ids is not None and choice.logprobs is not None for choice in answer.choices):
+        if not any(
+            choice.token_ids is not None and choice.logprobs is not None
+            for choice in answer.choices
+        ):
             raise NoTokens(_NO_TOKENS)
         prompt = answer.prompt_token_ids
         if prompt is None:
@@ -204,7 +238,10 @@ class ChatSource:
         for fault in faults:
             if fault is not None:
                 raise _UnusableTokens(fault)
-        return [TokenSequence(prompt, each.token_ids or (), each.logprobs or ()) for each in answer.choices]
+        return [
+            TokenSequence(prompt, each.token_ids or (), each.logprobs or ())
+            for each in answer.choices
+        ]
 
     async def _met_llama_cpp(self) -> None:
         """Ask for each completion by itself from now on, and warn if the logprobs are not of what is sampled from."""
@@ -230,11 +267,16 @@ class ChatSource:
                 if any(field in error.answer for field in WITH_TOKENS):
                     raise NoTokens(f"{error}; {_TAKES_TEXT}") from error
                 raise
-            # An endpoint that does not know the two fields refuses the request; a second refusal has another reason.
+            # An endpoint that does not know the two fields refuses the request; a second refusal
+            # has another reason.
             if error.status in (400, 422):
-                _ = self._retokenizer.tokenizer  # report an error in its name before an answer is paid for
+                _ = (
+                    self._retokenizer.tokenizer
+                )  # report an error in its name before an answer is paid for
             answer = await plain()
-            self._settle("retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})")
+            self._settle(
+                "retokenize", f"the endpoint refuses return_token_ids and logprobs ({error.answer})"
+            )
             return answer
 
     def _asks_for_tokens(self, conversation: Conversation) -> bool:

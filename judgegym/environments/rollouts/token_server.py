@@ -18,7 +18,13 @@ from pydantic import ValidationError
 
 from judgegym.engine.completions import Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, PolicySettings
-from judgegym.environments.rollouts.groups import MASKED, NoTokens, Rollout, TokenSequence, token_fault
+from judgegym.environments.rollouts.groups import (
+    MASKED,
+    NoTokens,
+    Rollout,
+    TokenSequence,
+    token_fault,
+)
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
@@ -54,7 +60,9 @@ def server_configs(settings: PolicySettings, config: EnvConfig) -> list[APIServe
 class TokenServer:
     """Samples from token-level servers."""
 
-    def __init__(self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
+    def __init__(
+        self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer
+    ) -> None:
         """Build Atropos' server manager."""
         chat = settings.chat_settings(config, max_concurrency=1)
         self._manager = ServerManager(server_configs(settings, config))
@@ -85,13 +93,21 @@ class TokenServer:
             parameters["max_tokens"] = self._config.train_max_tokens
         call = CallInProgress.begin("policy", 0, self._model, conversation, parameters)
         if call.choices < n:
-            await call.ask(lambda record: self._ask(conversation, n, parameters, record), keep=_has_logprobs)
+            await call.ask(
+                lambda record: self._ask(conversation, n, parameters, record), keep=_has_logprobs
+            )
         (answer,) = call.answers
-        rollouts = [self._rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices]
+        rollouts = [
+            self._rollout(choice, answer.prompt_token_ids or ()) for choice in answer.choices
+        ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
     async def _ask(
-        self, conversation: Conversation, n: int, parameters: Mapping[str, JSON], record: RequestRecord
+        self,
+        conversation: Conversation,
+        n: int,
+        parameters: Mapping[str, JSON],
+        record: RequestRecord,
     ) -> ChatResponse:
         """Ask until there are `n` completions that may be used, for those that are missing.
 
@@ -105,7 +121,9 @@ class TokenServer:
             if not self._presence.is_any_there:
                 away += await self._presence.wait()
             try:
-                prompt, more = await self._attempt(conversation, n - len(choices), parameters, record)
+                prompt, more = await self._attempt(
+                    conversation, n - len(choices), parameters, record
+                )
                 choices += more
             except EndpointError as error:
                 failures += 1
@@ -116,7 +134,9 @@ class TokenServer:
                         self._presence.lost(replica, error)
                     continue
                 elapsed = time.monotonic() - started - away
-                pause = self._retries.pause(error, failures=failures, broken=broken, elapsed=elapsed)
+                pause = self._retries.pause(
+                    error, failures=failures, broken=broken, elapsed=elapsed
+                )
                 if pause is None:
                     raise
                 logger.warning("a request to the policy is retried: %s", error)
@@ -124,11 +144,19 @@ class TokenServer:
         seconds = time.monotonic() - started
         attempts = failures + 1
         return ChatResponse(
-            tuple(choices[:n]), Usage(cost=None), latency_s=seconds, attempts=attempts, prompt_token_ids=prompt
+            tuple(choices[:n]),
+            Usage(cost=None),
+            latency_s=seconds,
+            attempts=attempts,
+            prompt_token_ids=prompt,
         )
 
     async def _attempt(
-        self, conversation: Conversation, n: int, parameters: Mapping[str, JSON], record: RequestRecord
+        self,
+        conversation: Conversation,
+        n: int,
+        parameters: Mapping[str, JSON],
+        record: RequestRecord,
     ) -> tuple[tuple[int, ...], list[Choice]]:
         """Send one request; return the tokens of the prompt, and the completions that may be used.
 
@@ -140,14 +168,17 @@ class TokenServer:
         record.leaves()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:
-                answer = await managed.chat_completion(messages=list(conversation), n=n, **parameters)
+                answer = await managed.chat_completion(
+                    messages=list(conversation), n=n, **parameters
+                )
             except Exception as error:  # Atropos' retries raise whatever the last attempt raised
                 raise self._failure(_innermost(error)) from error
             nodes = managed.get_state()["nodes"]
         for replica in self._replicas:
             replica.reached()
         found = [
-            checked(_choice(choice, node), self._rules) for choice, node in zip(answer.choices, nodes, strict=True)
+            checked(_choice(choice, node), self._rules)
+            for choice, node in zip(answer.choices, nodes, strict=True)
         ]
         choices = [choice for choice in found if isinstance(choice, Choice)]
         if not choices:
@@ -159,7 +190,9 @@ class TokenServer:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
         kind = kind_of_exception(error) if status is None else kind_of_status(status)
-        if isinstance(error, ValidationError):  # an answer that Atropos cannot read, such as one that broke off
+        if isinstance(
+            error, ValidationError
+        ):  # an answer that Atropos cannot read, such as one that broke off
             kind = FailureKind.BROKEN
         problem = f"none ({error or type(error).__name__})"
         for replica in self._replicas:
@@ -170,7 +203,11 @@ class TokenServer:
         completion, logprobs = choice.token_ids or (), choice.logprobs or ()
         if (fault := token_fault(completion, logprobs)) is not None:
             raise NoTokens(f"{self._endpoint}: {fault}")
-        return Rollout(read_completion(choice, self._config), TokenSequence(prompt, completion, logprobs), choice.text)
+        return Rollout(
+            read_completion(choice, self._config),
+            TokenSequence(prompt, completion, logprobs),
+            choice.text,
+        )
 
 
 def _choice(choice: Any, node: Any) -> Choice:

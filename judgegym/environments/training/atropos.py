@@ -1,7 +1,7 @@
 """Give an environment the interface of Atropos' `BaseEnv`, for programs that run environments in Atropos' own loop.
 
-`serve` and `process` do not use it: they lose no group when the API is down, and cancel none in progress. This module
-imports atroposlib, which takes seconds; import it only where it is used.
+`serve` and `process` do not use it: they lose no group when the API is down, and cancel none in
+progress. This module imports atroposlib, which takes seconds; import it only where it is used.
 
     async with open_session() as session:
         with closing(Clients(settings, session)) as clients:
@@ -29,8 +29,14 @@ from judgegym.environments.training.sampler import EpochSampler, RowWeights
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 
-# They shape the requests of Atropos' clients, which are not used; our own clients read them from our settings.
-_OURS_ALONE = {"thinking_mode", "custom_thinking_prompt", "reasoning_effort", "max_reasoning_tokens"}
+# They shape the requests of Atropos' clients, which are not used; our own clients read them from
+# our settings.
+_OURS_ALONE = {
+    "thinking_mode",
+    "custom_thinking_prompt",
+    "reasoning_effort",
+    "max_reasoning_tokens",
+}
 
 
 class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
@@ -41,11 +47,15 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: the policy's API key is missing, or `token_source` does not fit the server type.
+            SettingsError: the policy's API key is missing, or `token_source` does not fit the
+                server type.
         """
         config, settings = env.config, env.settings
         names = (BaseEnvConfig.model_fields.keys() & type(config).model_fields.keys()) - _OURS_ALONE
-        values = {**{name: getattr(config, name) for name in names}, "tokenizer_name": settings.tokenizer}
+        values = {
+            **{name: getattr(config, name) for name in names},
+            "tokenizer_name": settings.tokenizer,
+        }
         super().__init__(BaseEnvConfig(**values), server_configs(settings.openai, config))
         self.name = env.spec.name
         self.config.wandb_name = config.wandb_name or env.spec.name
@@ -53,7 +63,9 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._metrics = TrainingMetrics(env)
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(load_tasks(env, "train"), config.seed, RowWeights.of(config))
+        self._sampler: EpochSampler[Any] = EpochSampler(
+            load_tasks(env, "train"), config.seed, RowWeights.of(config)
+        )
         self._pipeline.watch = self._watch
         self._evaluation: Evaluation[Any, Any] | None = None
         self._evaluated: dict[str, float | int] = {}
@@ -70,7 +82,9 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         """Return the next row of training."""
         return self._sampler.next()
 
-    async def collect_trajectories(self, item: Any) -> tuple[dict[str, JSON] | list[dict[str, JSON]] | None, list[Any]]:
+    async def collect_trajectories(
+        self, item: Any
+    ) -> tuple[dict[str, JSON] | list[dict[str, JSON]] | None, list[Any]]:
         """Return the group of a row, those of its turns, or `None` if it is dropped; nothing is tried again."""
         groups: list[dict[str, JSON]] = []
 

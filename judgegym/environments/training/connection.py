@@ -2,10 +2,11 @@
 
 Our registration at the rollout API: exactly one, whatever answers are lost.
 
-To the API each registration is a further environment with a share of its own, for good. So a registration whose answer
-was lost is found and disconnected; and after the API was away, a further one tells whether the API still knows the
-earlier one, which then stays. The API lists no environments, but it tells the share of each number: our weight has a
-mark of this process in its last digits, by which a registration is known as ours.
+To the API each registration is a further environment with a share of its own, for good. So a
+registration whose answer was lost is found and disconnected; and after the API was away, a further
+one tells whether the API still knows the
+earlier one, which then stays. The API lists no environments, but it tells the share of each number:
+our weight has a mark of this process in its last digits, by which a registration is known as ours.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ class Membership:
         pending = self._pending
         if not await self._is_known(pending):
             self._pending, self._answer_lost = None, True
-            raise ApiUnavailable(f"{self._api.url} does not know environment {pending.env_id}, though it has given it")
+            raise ApiUnavailable(
+                f"{self._api.url} does not know environment {pending.env_id}, though it has given "
+                "it"
+            )
         while self._suspects:
             await self._examine(self._suspects[-1], pending)
             self._suspects.pop()
@@ -100,7 +104,8 @@ class Membership:
     async def leave(self) -> None:
         """Disconnect what is registered, so that the shares of the other environments grow; try until it succeeds.
 
-        A registration that is on its way when `settle` is cancelled is waited for: only its answer tells its number.
+        A registration that is on its way when `settle` is cancelled is waited for: only its answer
+        tells its number.
         """
         if self._registering is not None and self._pending is None and self._held is None:
             with suppress(JudgeGymError):
@@ -139,12 +144,16 @@ class Membership:
             ApiUnavailable: that cannot be told yet.
         """
         numbers = (pending.env_id, env_id, pending.env_id)
-        share, other, again = [(await insist(partial(self._api.status, number))).weight for number in numbers]
+        share, other, again = [
+            (await insist(partial(self._api.status, number))).weight for number in numbers
+        ]
         if again != share:
             raise ApiUnavailable(f"{self._api.url}: the shares of its environments change")
         if share <= _LEAST_SHARE or other <= _LEAST_SHARE:
             logger.warning(
-                "environment %d at %s may be ours, and may be left: its share is too small", env_id, self._api.url
+                "environment %d at %s may be ours, and may be left: its share is too small",
+                env_id,
+                self._api.url,
             )
         is_ours = min(share, other) > _LEAST_SHARE and abs(other / share - 1) < _TOLERANCE
         if self._held is not None and self._held.env_id == env_id:
@@ -154,7 +163,9 @@ class Membership:
                 self._restarted()  # the number is somebody else's
         elif is_ours:
             await insist(partial(self._api.leave, env_id))
-            logger.info("left the rollout API as environment %d, a double of %d", env_id, pending.env_id)
+            logger.info(
+                "left the rollout API as environment %d, a double of %d", env_id, pending.env_id
+            )
 
     def _restarted(self) -> None:
         self._held = None
@@ -166,9 +177,11 @@ class TrainerConnection:
 
     Attributes:
         config: the environment's settings.
-        prepare: called once, when a trainer is there and before we register; an error of it ends the run.
+        prepare: called once, when a trainer is there and before we register; an error of it ends
+            the run.
         joined: set while groups can be sent; cleared by who finds that the API is away.
-        changed: set when there is a new status or the connection is back; cleared by the code that waits for it.
+        changed: set when there is a new status or the connection is back; cleared by the code that
+            waits for it.
         sent_since: groups sent since the last status, which its queue does not include yet.
         membership: registers at the API, and leaves it.
         registration: the registration at the API, once it has joined.
@@ -195,7 +208,8 @@ class TrainerConnection:
         """Wait until the API is up, a trainer has registered and asked for its first batch; then register.
 
         Raises:
-            SettingsError: the group size does not divide the trainer's batch size, or the URL is not a rollout API.
+            SettingsError: the group size does not divide the trainer's batch size, or the URL is
+                not a rollout API.
         """
         while not await self._is_joined():  # noqa: ASYNC110  # only the API knows when
             await asyncio.sleep(_POLL_S)
@@ -210,7 +224,8 @@ class TrainerConnection:
                 return False
             if trainer.batch_size % self.config.group_size:  # the API never splits a group
                 raise SettingsError(
-                    f"--env.group_size: {self.config.group_size} does not divide the trainer's batch size of "
+                    f"--env.group_size: {self.config.group_size} does not divide the trainer's "
+                    "batch size of "
                     f"{trainer.batch_size}, so no batch would ever be full"
                 )
             if self.prepare is not None:
@@ -225,10 +240,16 @@ class TrainerConnection:
             self._update(await insist(partial(self.api.status, registration.env_id)))
         except (ApiUnavailable, ApiRefusal) as error:
             if isinstance(error, ApiRefusal) and not self._has_joined:
-                raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
+                raise SettingsError(
+                    f"--env.rollout_server_url: there is no rollout API: {error}"
+                ) from error
             self._say(f"waiting for the rollout API: {error}")
             return False
-        self._say("the rollout API is back" if is_back else f"joined {self.api.url} as {registration.name}")
+        self._say(
+            "the rollout API is back"
+            if is_back
+            else f"joined {self.api.url} as {registration.name}"
+        )
         self.joined.set()
         self.changed.set()
         return True

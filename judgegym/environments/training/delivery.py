@@ -1,15 +1,15 @@
 """Deliver groups to the rollout API, each exactly once as far as the API lets one know.
 
-Guarantees: groups are posted only while the API knows our registration, and so a trainer; they are posted again until
-the API has them, however long the API is down. If the answer to a post is lost, the API's own counters decide whether
-its groups arrived; if they cannot, they are posted again and counted (`maybe_double`), because a lost group is a paid
-one.
+Guarantees: groups are posted only while the API knows our registration, and so a trainer; they are
+posted again until the API has them, however long the API is down. If the answer to a post is lost,
+the API's own counters decide whether its groups arrived; if they cannot, they are posted again and
+counted (`maybe_double`), because a lost group is a paid one.
 
-The API takes the groups of one post all or not at all: it checks the whole list, and queues it without a pause. There
-is one post at a time, so that a counter that grew by the size of a list can only mean that list. Groups that are ready
-while a post is on its way go in the next one, within the limits of a list; if the API refuses a list, each of its
-groups is posted alone, so that only what is wrong is dropped. How many groups may wait is decided before they begin
-(`available_slots`).
+The API takes the groups of one post all or not at all: it checks the whole list, and queues it
+without a pause. There is one post at a time, so that a counter that grew by the size of a list can
+only mean that list. Groups that are ready while a post is on its way go in the next one, within the
+limits of a list; if the API refuses a list, each of its groups is posted alone, so that only what
+is wrong is dropped. How many groups may wait is decided before they begin (`available_slots`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from typing import Any, Literal
 
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, TrainerLimits, insist
+from judgegym.environments.training.rollout_api import (
+    ApiRefusal,
+    ApiStatus,
+    ApiUnavailable,
+    TrainerLimits,
+    insist,
+)
 from judgegym.llm import wire
 from judgegym.llm.urls import split_urls
 from judgegym.llm.wire import JSON
@@ -149,7 +155,10 @@ class Outbox:
     def say_what_is_not_known(self) -> None:
         """Log how many groups may be double, and how many may not have arrived."""
         if self.maybe_double:
-            logger.warning("groups that the trainer may have twice, their answers were lost: %d", self.maybe_double)
+            logger.warning(
+                "groups that the trainer may have twice, their answers were lost: %d",
+                self.maybe_double,
+            )
         if self.undecided:
             logger.warning("groups that may not have reached the trainer: %d", self.undecided)
 
@@ -172,7 +181,12 @@ class Outbox:
             self.undecided += len(groups)
             arrival = await self._find_out(groups, epoch, env_id, before)
             self.undecided -= len(groups)
-            logger.info("the answer to a post of %d groups was lost (%s): it is %s", len(groups), error, arrival)
+            logger.info(
+                "the answer to a post of %d groups was lost (%s): it is %s",
+                len(groups),
+                error,
+                arrival,
+            )
             if arrival == "unknown" or (arrival == "missing" and error.timed_out):
                 self.maybe_double += len(groups)
             return arrival == "arrived"
@@ -180,7 +194,9 @@ class Outbox:
             self.is_posting = False
         return True
 
-    async def _find_out(self, groups: Sequence[bytes], epoch: int, env_id: int, before: ApiStatus) -> Arrival:
+    async def _find_out(
+        self, groups: Sequence[bytes], epoch: int, env_id: int, before: ApiStatus
+    ) -> Arrival:
         """Ask the API whether it has the groups of a post, as soon as it is up.
 
         Args:
@@ -196,11 +212,16 @@ class Outbox:
                 return "missing"  # what the API had in its queue is gone
             try:
                 after = await insist(partial(connection.api.status, env_id))
-                sizes = {"group_size": connection.config.group_size, "batch_size": connection.trainer.batch_size}
+                sizes = {
+                    "group_size": connection.config.group_size,
+                    "batch_size": connection.trainer.batch_size,
+                }
                 arrival = by_counters(before, after, posted=len(groups), **sizes)
                 if arrival != "unknown":
                     return arrival
-                return self._by_content(groups[-1], env_id, await insist(connection.api.latest_group))
+                return self._by_content(
+                    groups[-1], env_id, await insist(connection.api.latest_group)
+                )
             except (ApiUnavailable, ApiRefusal):
                 connection.joined.clear()
 
@@ -212,10 +233,16 @@ class Outbox:
         content = _content(wire.loads(last))
         if self._last is not None and _content(wire.loads(self._last)) == content:
             return "unknown"
-        return "arrived" if latest.get("env_id") == env_id and _content(latest) == content else "unknown"
+        return (
+            "arrived"
+            if latest.get("env_id") == env_id and _content(latest) == content
+            else "unknown"
+        )
 
 
-def by_counters(before: ApiStatus, after: ApiStatus, *, posted: int, group_size: int, batch_size: int) -> Arrival:
+def by_counters(
+    before: ApiStatus, after: ApiStatus, *, posted: int, group_size: int, batch_size: int
+) -> Arrival:
     """Return whether the groups of a post were queued between two statuses of their environment, which made no other.
 
     Args:
@@ -266,7 +293,8 @@ def available_slots(
     """Return how many groups to begin: limited by the workers, the off-policy limit and the rest of the run.
 
     Args:
-        config: `max_batches_offpolicy` (≤ 0: no limit), `min_batch_allocation`, `group_size`, `eval_handling`.
+        config: `max_batches_offpolicy` (≤ 0: no limit), `min_batch_allocation`, `group_size`,
+            `eval_handling`.
         trainer: the batch size, in sequences.
         status: step and queues, in groups of our size.
         workers: groups that may be in flight at once.
@@ -275,15 +303,19 @@ def available_slots(
         sent_since: groups sent since the status.
         evaluating: whether an evaluation is running.
         total_steps: the step at which the run ends.
-        posts: how many groups of the API one of ours is in the mean: more than one where each turn is a group.
+        posts: how many groups of the API one of ours is in the mean: more than one where each turn
+            is a group.
 
     Returns:
         A number ≥ 0.
 
     Source:
-        atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are under way.
+        atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are
+        under way.
     """
-    places: int = min(_workers(config, workers, evaluating=evaluating), 2 * workers - unsent) - in_flight
+    places: int = (
+        min(_workers(config, workers, evaluating=evaluating), 2 * workers - unsent) - in_flight
+    )
     ours_to_come = sent_since + math.ceil((unsent + in_flight) * posts)
     queued = status.queue + ours_to_come
     if config.max_batches_offpolicy > 0:
@@ -293,10 +325,14 @@ def available_slots(
         if reserved:
             own = status.own_queue + ours_to_come
             room = max(room, math.ceil(batches * reserved / config.group_size) - own)
-        places = min(places, math.ceil(room / posts))  # also the turns of one group may be more than there is room for
+        places = min(
+            places, math.ceil(room / posts)
+        )  # also the turns of one group may be more than there is room for
     # One batch more than the run needs: what is queued may be others', or not fit together.
     needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
-    if config.min_batch_allocation:  # without our share no batch is made, however much of others' is queued
+    if (
+        config.min_batch_allocation
+    ):  # without our share no batch is made, however much of others' is queued
         own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
         needed = max(needed, own_share - status.own_queue - ours_to_come)
     return max(0, min(places, math.ceil(needed / posts)))

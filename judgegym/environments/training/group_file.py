@@ -1,8 +1,8 @@
 """Write scored groups to a JSONL file; where a `serve` or `process` writes, and how its files are opened.
 
-The run directory with the ledger of calls is beside the file of groups if there is one. Else it is the directory that
-is named for the evaluations, or a new one. Each evaluation during training has a directory `step-<n>` of its own in
-that.
+The run directory with the ledger of calls is beside the file of groups if there is one. Else it is
+the directory that is named for the evaluations, or a new one. Each evaluation during training has a
+directory `step-<n>` of its own in that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class GroupFile:
         """Create the file.
 
         Args:
-            path: the file, which must not exist (`groups_path`) unless a run is resumed; its folder must.
+            path: the file, which must not exist (`groups_path`) unless a run is resumed; its folder
+                must.
             disk: writes it; await its `ready` before a group begins.
             resume: keep the groups that are in the file; `write` gives them their numbers again.
 
@@ -51,9 +52,13 @@ class GroupFile:
         try:
             path.open("ab" if resume else "xb").close()
         except OSError as error:
-            raise SettingsError(f"--env.data_path_to_save_groups: {path}: {error.strerror}") from error
+            raise SettingsError(
+                f"--env.data_path_to_save_groups: {path}: {error.strerror}"
+            ) from error
         self._writer = disk.appender(path)
-        for place, (line, _) in enumerate(mend_lines(path, _read_scores, ("group", "will be made again"))):
+        for place, (line, _) in enumerate(
+            mend_lines(path, _read_scores, ("group", "will be made again"))
+        ):
             self._numbers.append(None)
             self._kept[_digest(line.data)].append(place)
         self.kept = len(self._numbers)
@@ -62,7 +67,8 @@ class GroupFile:
     def write(self, number: int, group: bytes, *, is_new: bool = False) -> None:
         """Append the group with a number, as JSON; it has reached the operating system, or waits for the disk.
 
-        A group that the file has of an earlier run stays where it is, unless this one `is_new`, which may be equal.
+        A group that the file has of an earlier run stays where it is, unless this one `is_new`,
+        which may be equal.
         """
         line = group + b"\n"
         places = self._kept.get(_digest(line)) if self._kept and not is_new else None
@@ -84,7 +90,8 @@ class GroupFile:
     def close(self) -> None:
         """Close the file, with its groups in the order of their numbers if the disk has room for that.
 
-        Groups of an earlier run that were not written again stay, all in the order in which they came.
+        Groups of an earlier run that were not written again stay, all in the order in which they
+        came.
         """
         self._writer.close()
         if None in self._numbers:
@@ -92,15 +99,22 @@ class GroupFile:
         try:
             self._sort()
         except OSError as error:
-            logger.warning("%s: the groups stay in the order in which they came: %s", self.path, error.strerror)
+            logger.warning(
+                "%s: the groups stay in the order in which they came: %s", self.path, error.strerror
+            )
 
     def _sort(self) -> None:
         if self._numbers == sorted(number for number in self._numbers if number is not None):
             return
         self._writer.close()
         lines = [line.data for line in split_lines(self.path)]
-        # The last ones are missing if the disk refused them; those without a number were made anew and differ.
-        found = [(number, line) for number, line in zip(self._numbers, lines, strict=False) if number is not None]
+        # The last ones are missing if the disk refused them; those without a number were made anew
+        # and differ.
+        found = [
+            (number, line)
+            for number, line in zip(self._numbers, lines, strict=False)
+            if number is not None
+        ]
         numbered = sorted(found, key=lambda pair: pair[0])
         write_atomic(self.path, b"".join(line for _, line in numbered))
         self._numbers = [number for number, _ in numbered]
@@ -144,29 +158,44 @@ def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> Non
     """
     config = settings.env
     if config.data_path_to_save_groups is not None:
-        config.data_path_to_save_groups = str(groups_path(config.data_path_to_save_groups, resume=settings.resume))
+        config.data_path_to_save_groups = str(
+            groups_path(config.data_path_to_save_groups, resume=settings.resume)
+        )
     if config.data_dir_to_save_evals is None:
         groups = config.data_path_to_save_groups
-        config.data_dir_to_save_evals = str(new_directory() if groups is None else run_directory_of(Path(groups)))
+        config.data_dir_to_save_evals = str(
+            new_directory() if groups is None else run_directory_of(Path(groups))
+        )
 
 
 def open_files(
-    settings: EnvSettings[Any], verb: Literal["serve", "process"], open_ledger: Callable[[RunDirectory], LedgerT]
+    settings: EnvSettings[Any],
+    verb: Literal["serve", "process"],
+    open_ledger: Callable[[RunDirectory], LedgerT],
 ) -> tuple[RunDirectory, GroupFile | None, LedgerT]:
     """Open the run directory, the file of groups (`None` without one) and the ledger at the places in the settings.
 
     Raises:
         SettingsError: the file of groups cannot be created.
-        RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is not empty.
+        RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is
+            not empty.
     """
     config = settings.env
-    groups = None if config.data_path_to_save_groups is None else Path(config.data_path_to_save_groups)
-    directory = Path(config.data_dir_to_save_evals or "").expanduser() if groups is None else run_directory_of(groups)
+    groups = (
+        None if config.data_path_to_save_groups is None else Path(config.data_path_to_save_groups)
+    )
+    directory = (
+        Path(config.data_dir_to_save_evals or "").expanduser()
+        if groups is None
+        else run_directory_of(groups)
+    )
     if groups is not None:
         try:
             groups.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SettingsError(f"--env.data_path_to_save_groups: {groups}: {error.strerror}") from error
+            raise SettingsError(
+                f"--env.data_path_to_save_groups: {groups}: {error.strerror}"
+            ) from error
     run = RunDirectory(
         directory,
         config=settings.public(),
@@ -174,7 +203,9 @@ def open_files(
         defaults=settings.defaults(verb),
         settings=settings,
         resume=settings.resume,
-        elsewhere="--env.data_path_to_save_groups" if verb == "process" else "--env.data_dir_to_save_evals",
+        elsewhere="--env.data_path_to_save_groups"
+        if verb == "process"
+        else "--env.data_dir_to_save_evals",
     )
     try:
         file = None if groups is None else GroupFile(groups, run.disk, resume=settings.resume)

@@ -1,9 +1,10 @@
 """The ledger of calls of `serve`: `calls.jsonl` with the groups that are in progress.
 
-Guarantees: an answer is used again only by the group that it was made for, and only if the trainer is at the step at
-which that group began, because each step makes another policy; a group that is done is never made again from its
-answers. Unless all calls are kept, the file has a bounded size: it is replaced, as a whole or not at all, by one that
-holds the groups in progress only.
+Guarantees: an answer is used again only by the group that it was made for, and only if the trainer
+is at the step at which that group began, because each step makes another policy; a group that is
+done is never made again from its
+answers. Unless all calls are kept, the file has a bounded size: it is replaced, as a whole or not
+at all, by one that holds the groups in progress only.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class GroupLedger(CallLedger):
         self._limit = LARGEST
         self.budget: Budget | None = None
         super().__init__(run, finished=(), keep_texts=keep)
-        # Answers are read from the file as it is now, also after it is replaced: their places are those in this one.
+        # Answers are read from the file as it is now, also after it is replaced: their places are
+        # those in this one.
         self._reader = self._path.open("rb") if self.is_resumed else None
         self._last_group = max([self._last_group, *(number or 0 for _, number in self._places)])
         for key in [key for key in self._places if key[1] not in self._in_progress]:
@@ -81,7 +83,9 @@ class GroupLedger(CallLedger):
         self._answers: dict[int | None, list[int]] = defaultdict(list)
         """Where the answers of each group in progress are in the file."""
         for (_, number), calls in self._places.items():
-            self._answers[number] = sorted(place for places in calls.values() for place, _ in places)
+            self._answers[number] = sorted(
+                place for places in calls.values() for place, _ in places
+            )
 
     def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
         if "begun" in line:
@@ -97,7 +101,9 @@ class GroupLedger(CallLedger):
             state = line["state"]
             self._last_group, self._step = state["last_group"], state["step"]
             self._place = None if state["place"] is None else (state["place"][0], state["place"][1])
-            if (spent := state.get("spent")) is not None:  # by all, those whose answers are not kept included
+            if (
+                spent := state.get("spent")
+            ) is not None:  # by all, those whose answers are not kept included
                 self.earlier = RunUsage(spent["calls"], {"": Usage(cost=spent["usd"])})
         else:
             super()._note(line, place, finished)
@@ -106,13 +112,16 @@ class GroupLedger(CallLedger):
         """Begin at a step of the trainer.
 
         Returns:
-            The sampler's position and the rows in progress when the earlier run was stopped; `None` if there is none,
-            or if the trainer has gone back since, so that the position is that of its own checkpoint.
+            The sampler's position and the rows in progress when the earlier run was stopped; `None`
+            if there is none, or if the trainer has gone back since, so that the position is that of
+            its own checkpoint.
         """
         before, place = self._step, self._place
         has_gone_back = before is not None and step < before
         if has_gone_back:
-            logger.info("the trainer was at step %s and is at step %d: all groups begin anew", before, step)
+            logger.info(
+                "the trainer was at step %s and is at step %d: all groups begin anew", before, step
+            )
             for group in self._interrupted:
                 self.done(group.number)
             self._interrupted.clear()
@@ -176,7 +185,9 @@ class GroupLedger(CallLedger):
     def _state(self) -> dict[str, JSON]:
         place: JSON = None if self._place is None else [*self._place]
         spent = {} if self.budget is None else {"spent": cast("JSON", asdict(self.budget.recorded))}
-        return {"state": {"step": self._step, "last_group": self._last_group, "place": place, **spent}}
+        return {
+            "state": {"step": self._step, "last_group": self._last_group, "place": place, **spent}
+        }
 
     def _compact(self) -> None:
         """Replace the file by the groups in progress. If the disk refuses it, the file stays, and grows for a while."""

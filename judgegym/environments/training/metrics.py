@@ -2,7 +2,8 @@
 
 Of groups that were judged together: what calls they took, and whether places matter to the judge.
 
-Log the metrics of training, to the log and to Weights & Biases, with a table of rollouts as Atropos has it.
+Log the metrics of training, to the log and to Weights & Biases, with a table of rollouts as Atropos
+has it.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ class TrainingMetrics:
     Attributes:
         total_dropped: the groups that were not sent, by reason.
         groups_maybe_double: groups that the trainer may have twice; `None` without a rollout API.
-        flat_rows: how many rows have no signal now, and how often one was not drawn for that; `None` if rows have no
-            weights.
+        flat_rows: how many rows have no signal now, and how often one was not drawn for that;
+            `None` if rows have no weights.
         rewards: the rewards since the last flush.
-        usage: what `judge` and `policy` used since the last flush; `user`, too, if a simulated user was asked.
+        usage: what `judge` and `policy` used since the last flush; `user`, too, if a simulated user
+            was asked.
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
@@ -101,22 +103,32 @@ class TrainingMetrics:
             counts["conversations"] += len(rollout.turns) > 1
             counts["one_sequence"] += len(rollout.turns) > 1 and rollout.first_break is None
             counts["refused"] += rollout.completion.refused
-            counts["thinking_removed"] += any(completion.written for completion in rollout.completions)
+            counts["thinking_removed"] += any(
+                completion.written for completion in rollout.completions
+            )
             if not judgment.status.is_failure:
-                record_judged(self._env, self._own, task, rollout.completions, judgment, group.together)
+                record_judged(
+                    self._env, self._own, task, rollout.completions, judgment, group.together
+                )
             if judgment.critique is not None:
                 record_critique(self._own, judgment)
             if firsts[number] != number:
                 counts["equal"] += 1
-                counts["calls_saved"] += sum(not call.run.cached for call in group.judgments[firsts[number]].calls)
+                counts["calls_saved"] += sum(
+                    not call.run.cached for call in group.judgments[firsts[number]].calls
+                )
             self._lengths.append(rollout.sampled)
             if reward is not None:
                 self.rewards.append(reward)
                 self._rewarded_lengths.append(self._lengths[-1])
         self._record_parts(group)
         if group.together is not None and group.together.calls:
-            counts.update({"compared": 1, "calls": group.together.calls, "again": group.together.is_again})
-            counts.update({"agreed": group.together.orders.agreed, "pairs": group.together.orders.pairs})
+            counts.update(
+                {"compared": 1, "calls": group.together.calls, "again": group.together.is_again}
+            )
+            counts.update(
+                {"agreed": group.together.orders.agreed, "pairs": group.together.orders.pairs}
+            )
             self._record_places(group)
 
     def _record_judgment(self, judgment: Judgment[Any], *, was_asked: bool) -> None:
@@ -133,29 +145,36 @@ class TrainingMetrics:
     def _record_parts(self, group: JudgedGroup) -> None:
         """Record how far each part of a reward, if it is a sum of parts, explains its differences within a group.
 
-        A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², with c what it adds to the reward r; all shares add up to 1.
+        A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², with c what it adds to the reward r; all
+        shares add up to 1.
         """
         found = [
             (reward, judgment.detail.contributions)
             for judgment, reward in zip(group.judgments, group.rewards, strict=True)
-            if reward is not None and isinstance(judgment.detail, ScoreParts) and judgment.detail.contributions
+            if reward is not None
+            and isinstance(judgment.detail, ScoreParts)
+            and judgment.detail.contributions
         ]
         if len(found) < 2:
             return
         mean = fmean(reward for reward, _ in found)
         self._spread += sum((reward - mean) ** 2 for reward, _ in found)
         for name in {name for _, parts in found for name in parts}:
-            self._spread_of_parts[name] += sum(parts.get(name, 0.0) * (reward - mean) for reward, parts in found)
+            self._spread_of_parts[name] += sum(
+                parts.get(name, 0.0) * (reward - mean) for reward, parts in found
+            )
 
     def _record_places(self, group: JudgedGroup) -> None:
         """Record where the answers were shown; one that several completions have was shown once.
 
-        What the first place gained is compared in the calls of one group that showed equally many answers: where few
-        are shown, more of them are first, and they may be better or worse.
+        What the first place gained is compared in the calls of one group that showed equally many
+        answers: where few are shown, more of them are first, and they may be better or worse.
         """
         seen: set[tuple[str, ...]] = set()
         shown: dict[int, list[Look]] = defaultdict(list)
-        for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True):
+        for rollout, judgment, reward in zip(
+            group.rollouts, group.judgments, group.rewards, strict=True
+        ):
             answer, detail = tuple(said.answer for said in rollout.completions), judgment.detail
             if reward is None or not isinstance(detail, MemberDetail) or answer in seen:
                 continue
@@ -168,7 +187,9 @@ class TrainingMetrics:
             first = [look.points for look in looks if look.place == 1]
             later = [look.points for look in looks if look.place != 1]
             if first and later:
-                weight = len(first) * len(later) / len(looks)  # inverse to the difference's variance
+                weight = (
+                    len(first) * len(later) / len(looks)
+                )  # inverse to the difference's variance
                 self._advantages.append((fmean(first) - fmean(later), weight))
 
     def record_unsampled(self, usage: Usage) -> None:
@@ -189,7 +210,9 @@ class TrainingMetrics:
         """Return the metrics since the last flush, and start again."""
         own, counts = self._own, self._counts
         own.number("groups_judged", counts["groups"])
-        own.number("sequences_per_second", counts["sequences"] / max(time.monotonic() - self._began, 1e-9))
+        own.number(
+            "sequences_per_second", counts["sequences"] / max(time.monotonic() - self._began, 1e-9)
+        )
         own.number("judge_injection_suspects", counts["suspects"])
         for name, part, whole in (
             ("refused_response_rate", "refused", len(self._lengths)),
@@ -205,7 +228,14 @@ class TrainingMetrics:
         if counts["conversations"]:
             own.number("one_sequence_rate", counts["one_sequence"] / counts["conversations"])
         self._number_distributions(max_token_len)
-        _correlate(own, "reward_length_correlation", self.rewards, self._rewarded_lengths, "rollouts", "lengths")
+        _correlate(
+            own,
+            "reward_length_correlation",
+            self.rewards,
+            self._rewarded_lengths,
+            "rollouts",
+            "lengths",
+        )
         if self._env.group_judge is not None:
             self._number_comparisons()
         else:
@@ -214,7 +244,9 @@ class TrainingMetrics:
             if self._spread:
                 own.number(f"part_{slug(name)}_share", spread / self._spread)
             else:
-                own.leave_out(f"part_{slug(name)}_share", "rewards are all the same within their groups")
+                own.leave_out(
+                    f"part_{slug(name)}_share", "rewards are all the same within their groups"
+                )
         own.number("total_judgments", self._total_judgments)
         for reason, count in self.total_dropped.items():
             own.number(f"groups_dropped_{reason}", count)
@@ -261,21 +293,33 @@ class TrainingMetrics:
         if counts["pairs"]:
             own.number("position_agreement_rate", counts["agreed"] / counts["pairs"])
         if weight := sum(weight for _, weight in self._advantages):
-            own.number("first_position_advantage", sum(gain * of for gain, of in self._advantages) / weight)
+            own.number(
+                "first_position_advantage", sum(gain * of for gain, of in self._advantages) / weight
+            )
         rewards, places = [reward for reward, _ in self._looks], [place for _, place in self._looks]
-        _correlate(own, "reward_position_correlation", rewards, places, "looks at answers", "places")
+        _correlate(
+            own, "reward_position_correlation", rewards, places, "looks at answers", "places"
+        )
         own.expect("no group was judged together", "group_judge_calls", "groups_judged_again_rate")
         own.expect("no two answers were shown in both orders", "position_agreement_rate")
         own.expect(
-            "no group has both an answer that was shown first, and one that was shown later", "first_position_advantage"
+            "no group has both an answer that was shown first, and one that was shown later",
+            "first_position_advantage",
         )
         own.expect("no completion has a score", "mean_reward")
         own.expect("no group had a baseline or a reference", "winrate", "score_against_anchor")
-        own.leave_out("judge_calls_saved", "a group is judged together: equal answers are one member of it")
+        own.leave_out(
+            "judge_calls_saved", "a group is judged together: equal answers are one member of it"
+        )
 
 
 def _correlate(
-    metrics: MetricAggregator, name: str, rewards: Sequence[float], others: Sequence[float], of: str, other: str
+    metrics: MetricAggregator,
+    name: str,
+    rewards: Sequence[float],
+    others: Sequence[float],
+    of: str,
+    other: str,
 ) -> None:
     """Record Pearson's correlation; with fewer than three pairs, or if one side is constant, why there is none."""
     import numpy as np  # late: only training needs it here
@@ -291,7 +335,9 @@ def _correlate(
 class TrainingLog:
     """Logs metrics by step. Weights & Biases runs in a thread, so that it does not block the rollouts."""
 
-    def __init__(self, config: EnvConfig, retokenizer: Retokenizer, *, headlines: Sequence[str]) -> None:
+    def __init__(
+        self, config: EnvConfig, retokenizer: Retokenizer, *, headlines: Sequence[str]
+    ) -> None:
         """Set up the log; `headlines` are the environment's metrics that each line begins with."""
         self._config = config
         self._shown = (*headlines, *_SHOWN)
@@ -319,20 +365,24 @@ class TrainingLog:
     def keep(self, group: JudgedGroup) -> None:
         """Keep the first rollout of a group for the next table."""
         self._rollouts += [
-            (rollout.sequence, score) for rollout, score in zip(group.rollouts[:1], group.scores or (), strict=False)
+            (rollout.sequence, score)
+            for rollout, score in zip(group.rollouts[:1], group.scores or (), strict=False)
         ]
 
     async def log(self, step: int, metrics: Metrics) -> None:
         """Log the metrics of a step; with those of training, the table of rollouts."""
         values = {name.partition("/")[2]: value for name, value in metrics.values.items()}
         logger.info(
-            "step %d: %s", step, ", ".join(f"{name} {values[name]:.3f}" for name in self._shown if name in values)
+            "step %d: %s",
+            step,
+            ", ".join(f"{name} {values[name]:.3f}" for name in self._shown if name in values),
         )
         for name, reason in metrics.left_out.items():
             logger.debug("%s is left out: %s", name, reason)
         shown: list[tuple[TokenSequence, float]] = []
         if any(name.startswith("train/") for name in metrics.values):
-            # Only training has rollouts. Take them before the first await: later ones belong to the next table.
+            # Only training has rollouts. Take them before the first await: later ones belong to the
+            # next table.
             shown = [*self._rollouts]
             self._rollouts.clear()
         if self._run:

@@ -79,7 +79,9 @@ def monitor_group(
     """Return what the monitors see of a group."""
     texts = env.texts(task)
     context = texts.get("context", texts.get("contexts"))  # as aspect critique calls it
-    judged = JudgeTask(task.question, (), texts.get("reference"), texts.get("rubric"), context=context)
+    judged = JudgeTask(
+        task.question, (), texts.get("reference"), texts.get("rubric"), context=context
+    )
     rollouts = tuple(
         MonitorRollout(
             judged_text(rollout.completions),
@@ -96,7 +98,9 @@ def monitor_group(
             judgment.detail.contributions if isinstance(judgment.detail, ScoreParts) else {},
             _criteria(env, judgment),
         )
-        for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True)
+        for rollout, judgment, reward in zip(
+            group.rollouts, group.judgments, group.rewards, strict=True
+        )
     )
     judge_calls = [call for judgment in group.judgments for call in judgment.calls]
     spent = sum((call.run.usage for call in judge_calls), Usage()).cost
@@ -107,9 +111,15 @@ def monitor_group(
     return MonitorGroup(number, step, task.uid, judged, rollouts, len(judge_calls), costs, ledger)
 
 
-def _score(env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]) -> float | None:
+def _score(
+    env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]
+) -> float | None:
     """Return the score from 0 to 1: the scale of every gold judge."""
-    return judgment.score if judgment.score is None or group.together is not None else unit_reward(env, judgment)
+    return (
+        judgment.score
+        if judgment.score is None or group.together is not None
+        else unit_reward(env, judgment)
+    )
 
 
 def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping[str, float]:
@@ -122,5 +132,7 @@ def _criteria(env: JudgedEnv[Any, Any, Any], judgment: Judgment[Any]) -> Mapping
     if judgment.score is None or not isinstance(detail, ScoreParts):
         return {}
     turns = {name: score for name, score in detail.parts.items() if re.fullmatch(r"turn_\d+", name)}
-    scores = {name: unit_reward(env, replace(judgment, score=score)) for name, score in turns.items()}
+    scores = {
+        name: unit_reward(env, replace(judgment, score=score)) for name, score in turns.items()
+    }
     return verdicts_in({**detail.parts, **scores})

@@ -1,6 +1,7 @@
 """Make a group of a row for `serve`, `process` and the adapter to Atropos: record it, and drop it or hand it on.
 
-Guarantees: each group is recorded once, as sent or as dropped with a reason; all verbs drop the same groups.
+Guarantees: each group is recorded once, as sent or as dropped with a reason; all verbs drop the
+    same groups.
 """
 
 from __future__ import annotations
@@ -50,10 +51,13 @@ class GroupPipeline:
 
     Attributes:
         max_token_len: groups with a sequence of this many tokens or more are dropped; ≤ 0: none is.
-        watch: sees each judged group, and the ledger of its calls, before it is dropped or handed on.
+        watch: sees each judged group, and the ledger of its calls, before it is dropped or handed
+            on.
     """
 
-    def __init__(self, env: JudgedEnv[Any, Any, Any], source: RolloutSource, metrics: TrainingMetrics) -> None:
+    def __init__(
+        self, env: JudgedEnv[Any, Any, Any], source: RolloutSource, metrics: TrainingMetrics
+    ) -> None:
         """Sample rollouts from `source`, and record each group in `metrics`; `run` makes the groups.
 
         Raises:
@@ -61,13 +65,19 @@ class GroupPipeline:
         """
         if env.config.reward_by == "turn":
             if env.group_judge is not None:
-                raise SettingsError("--env.reward_by: a judge of groups has no score of each turn; got turn")
+                raise SettingsError(
+                    "--env.reward_by: a judge of groups has no score of each turn; got turn"
+                )
             if not has_follow_up(env) or not issubclass(env.detail_type, ScoreParts):
-                raise SettingsError(f"--env.reward_by: {env.spec.name} has no score of each turn; got turn")
+                raise SettingsError(
+                    f"--env.reward_by: {env.spec.name} has no score of each turn; got turn"
+                )
         self._has_warned = False
         self.env = env
         self.max_token_len = -1
-        self.watch: Callable[[Task, JudgedGroup, RowLedger | None], None] = lambda task, group, calls: None
+        self.watch: Callable[[Task, JudgedGroup, RowLedger | None], None] = (
+            lambda task, group, calls: None
+        )
         self._source = source
         self._metrics = metrics
         self._guard = FailureGuard()
@@ -97,16 +107,22 @@ class GroupPipeline:
             if isinstance(error, EndpointError):
                 self._metrics.record_unsampled(error.usage)
             self._guard.record_unsampled(error)
-            return self._drop("policy_failed", f"group {uid!r} is dropped, its policy failed: {why_unsampled(error)}")
+            return self._drop(
+                "policy_failed",
+                f"group {uid!r} is dropped, its policy failed: {why_unsampled(error)}",
+            )
         await self._say_breaks(uid, group)
         self._metrics.record_group(task, group)
         self.watch(task, group, calls)
         self._guard.record_judged(group.judgments, has_scores=group.scores is not None)
         if group.together is not None and group.together.is_alone:
-            return self._drop("nothing_to_compare", f"group {uid!r} is dropped: it has nothing to compare")
+            return self._drop(
+                "nothing_to_compare", f"group {uid!r} is dropped: it has nothing to compare"
+            )
         if group.scores is None:
             return self._drop(
-                "judge_failed", f"group {uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
+                "judge_failed",
+                f"group {uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}",
             )
         reason = self._drop_reason(group)
         if reason is not None:
@@ -119,7 +135,10 @@ class GroupPipeline:
 
     async def _say_breaks(self, uid: str, group: JudgedGroup) -> None:
         """Warn once that a conversation is not one sequence of tokens, and where the first one ceases to be."""
-        found = next(((rollout, broken) for rollout in group.rollouts if (broken := rollout.first_break)), None)
+        found = next(
+            ((rollout, broken) for rollout in group.rollouts if (broken := rollout.first_break)),
+            None,
+        )
         if self._has_warned or found is None:
             return
         self._has_warned = True
@@ -128,10 +147,16 @@ class GroupPipeline:
         words = []
         for ids in (before.tokens, prompt.prompt):
             text = await self._source.decode(ids[place]) if place < len(ids) else None
-            words.append("missing" if place >= len(ids) else f"{ids[place]}{'' if text is None else f' ({text!r})'}")
+            words.append(
+                "missing"
+                if place >= len(ids)
+                else f"{ids[place]}{'' if text is None else f' ({text!r})'}"
+            )
         logger.warning(
-            "row %r: turn %d does not begin with the tokens of the turn before: token %d was %s and is %s. The chat "
-            "template or the tokenizer changes earlier turns: groups with such a rollout are sent turn by turn, each "
+            "row %r: turn %d does not begin with the tokens of the turn before: token %d was %s "
+            "and is %s. The chat "
+            "template or the tokenizer changes earlier turns: groups with such a rollout are sent "
+            "turn by turn, each "
             "turn as a sequence of its own (train/one_sequence_rate)",
             *(uid, number, place, *words),
         )
@@ -141,7 +166,11 @@ class GroupPipeline:
         if not group.posts(self.env.config):
             return "no_signal"
         is_together, env = group.together is not None, self.env
-        reason = env.drop_reason(group.judgments) if isinstance(env, DropsGroups) and not is_together else None
+        reason = (
+            env.drop_reason(group.judgments)
+            if isinstance(env, DropsGroups) and not is_together
+            else None
+        )
         if reason is not None:
             return reason
         return "too_long" if 0 < self.max_token_len <= group.longest else None

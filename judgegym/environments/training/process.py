@@ -1,10 +1,11 @@
 """`process`: write the groups that `serve` would send to a JSONL file, with an HTML page, without a trainer.
 
-Guarantees: which rows become groups does not depend on who answered first: they are the first ones, in the order of the
-sampler, whose groups are not dropped. A run directory beside the file holds the ledger of calls, from which a run that
-was stopped is resumed: its rows run again, without asking again for what was answered, and the file in the end is that
-of a run that was not stopped. Calls that failed are made again; a group that is now of use takes the place of the last
-one, which had stood in for it.
+Guarantees: which rows become groups does not depend on who answered first: they are the first ones,
+in the order of the sampler, whose groups are not dropped. A run directory beside the file holds the
+ledger of calls, from which a run that
+was stopped is resumed: its rows run again, without asking again for what was answered, and the file
+in the end is that of a run that was not stopped. Calls that failed are made again; a group that is
+now of use takes the place of the last one, which had stood in for it.
 
 The summary of `process`: headline, groups, rewards, outcomes, what went wrong, cost and time.
 """
@@ -72,8 +73,10 @@ def forecast(groups: int, group_size: int, rows: int) -> str:
     completions = groups * group_size
     each = f", each row about {groups / rows:.0f} times" if groups > rows else ""
     return (
-        f"to ask for: {completions:,} completions of the policy ({groups:,} groups of {group_size}{each}), and a "
-        "judgment of each, which may take several calls; --env.total_steps asks for fewer or more groups"
+        f"to ask for: {completions:,} completions of the policy ({groups:,} groups of "
+        f"{group_size}{each}), and a "
+        "judgment of each, which may take several calls; --env.total_steps asks for fewer or more "
+        "groups"
     )
 
 
@@ -95,12 +98,15 @@ class ProcessRun:
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: `total_steps` is below 1, an API key is missing, or the file cannot be created.
+            SettingsError: `total_steps` is below 1, an API key is missing, or the file cannot be
+                created.
             RunDirectoryError: the run cannot be resumed, or another process is at it.
         """
         config, settings = env.config, env.settings
         if config.total_steps < 1:
-            raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
+            raise SettingsError(
+                f"--env.total_steps: process needs the number of groups, got {config.total_steps}"
+            )
         self._env, self._wanted = env, config.total_steps
         self._source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self.recorded = TrainingMetrics(env)
@@ -121,25 +127,34 @@ class ProcessRun:
         if file.kept and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
-                f"{file.path} cannot be resumed: its groups are complete, and the answers were not kept "
+                f"{file.path} cannot be resumed: its groups are complete, and the answers were not "
+                "kept "
                 "(--keep_calls=False)"
             )
         for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
             (self._run.path / name).unlink(missing_ok=True)
         self.monitor = monitor_of(env, self._run, every=config.monitor_every)
         self._pipeline.watch = self._watch
-        self._live = LiveFile(self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic)
+        self._live = LiveFile(
+            self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic
+        )
 
     async def run(self, display: ProgressDisplay) -> None:
         """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
-            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it are written.
+            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it
+                are written.
             DiskFull: the file could not be written to for too long.
         """
         started, config, file, disk = time.monotonic(), self._env.config, self._file, self._run.disk
-        logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self.path)
+        logger.info(
+            "writing %d groups (env.total_steps) of %d rows to %s",
+            self._wanted,
+            self._rows,
+            self.path,
+        )
         logger.info("%s", forecast(self._wanted - file.kept, config.group_size, self._rows))
         self._env.clients.begin_after(self._ledger.earlier)
         if self._ledger.is_resumed:
@@ -162,12 +177,19 @@ class ProcessRun:
                 for name, reason in self.metrics.left_out.items():
                     self._run.log.write(f"{name} is left out: {reason}")
                 refused = self._env.clients.refused_fields
-                content = {**self.metrics.to_json(), **({"refused_fields": refused} if refused else {})}
+                content = {
+                    **self.metrics.to_json(),
+                    **({"refused_fields": refused} if refused else {}),
+                }
                 await disk.write(self.metrics_file, wire.dumps_readable(content))
                 keeps_calls = self._env.settings.keep_calls
-                if keeps_calls or self.groups == self._wanted:  # groups that failed still need the answers
+                if (
+                    keeps_calls or self.groups == self._wanted
+                ):  # groups that failed still need the answers
                     await asyncio.to_thread(pack, self._run.path, keep=keeps_calls)
-                self.page = await write_report_after(self.path, disk) if config.write_report else None
+                self.page = (
+                    await write_report_after(self.path, disk) if config.write_report else None
+                )
         finally:
             file.close()
             self._ledger.close()
@@ -178,7 +200,9 @@ class ProcessRun:
         """Show the monitor a judged group; the number of groups stands for the trainer's step."""
         number = self.monitor.groups + 1
         with recorded_in(calls):  # the gold judge's calls, too, are not made again in a resumed run
-            self.monitor.add(monitor_group(self._env, task, group, number=number, step=number, calls=calls))
+            self.monitor.add(
+                monitor_group(self._env, task, group, number=number, step=number, calls=calls)
+            )
 
     def _status(self) -> dict[str, JSON]:
         """Say how the run stands, for `live.jsonl`."""
@@ -187,7 +211,9 @@ class ProcessRun:
             "total_steps": self._wanted,
             "sent": self.groups,
             "dropped": dict(self.recorded.total_dropped),
-            "waits_for": self._run.disk.waiting or self._source.waiting or self._env.clients.held_up,
+            "waits_for": self._run.disk.waiting
+            or self._source.waiting
+            or self._env.clients.held_up,
         }
 
     def _take(self) -> tuple[int, Task] | None:
@@ -200,17 +226,29 @@ class ProcessRun:
 
     def _progress(self) -> ProgressState:
         found, env = self.recorded, self._env
-        waiting = "; ".join(filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.held_up))) or None
+        waiting = (
+            "; ".join(
+                filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.held_up))
+            )
+            or None
+        )
         has_judge = not env.config.policy_is_judge
         costs = {role: of.cost for role, of in found.usage.items() if role == "policy" or has_judge}
         reward = sum(found.rewards) / len(found.rewards) if found.rewards else None
-        return ProgressState(self.groups, "reward", reward, found.total_dropped.total(), costs, waiting)
+        return ProgressState(
+            self.groups, "reward", reward, found.total_dropped.total(), costs, waiting
+        )
 
     async def _make(self, item: tuple[int, Task]) -> None:
         """Make the group of a row, and write it if it is of use."""
         place, task = item
         calls = self._ledger.row(task.uid, place)
-        row: dict[str, JSON] = {"uid": task.uid, "group": place, "category": task.category, "question": task.question}
+        row: dict[str, JSON] = {
+            "uid": task.uid,
+            "group": place,
+            "category": task.category,
+            "question": task.question,
+        }
         row["texts"] = dict(self._env.texts(task))
 
         async def write(group: JudgedGroup) -> None:
@@ -240,10 +278,16 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
     spec = env.spec
     values = metrics.values
-    equal = f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
+    equal = (
+        f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
+    )
     if (calls := values.get("train/group_judge_calls")) is not None:
         equal = f"{equal}, {calls:.1f} judge calls each"
-    known = {words: values[f"train/{name}"] for name, words in _REWARDS.items() if f"train/{name}" in values}
+    known = {
+        words: values[f"train/{name}"]
+        for name, words in _REWARDS.items()
+        if f"train/{name}" in values
+    }
     rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in known.items()]
     faults = [
         SummaryLine(words, number(values[f"train/{name}"], "share"))
@@ -275,7 +319,10 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
             Section("outcomes", outcome_lines(spec.outcomes, metrics, "train", faults=False)),
             Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
             Section("cost", costs),
-            Section("time", [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))]),
+            Section(
+                "time",
+                [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))],
+            ),
         ),
         notices=[*env.clients.notices, *([offline_notice(stand_ins)] if stand_ins else [])],
     )

@@ -1,7 +1,8 @@
 """A client of the Atropos rollout API.
 
-Source: atroposlib 0.4.0, `api/server.py`. Two kinds of trouble are told apart: the API cannot be reached or has no
-trainer (wait, nothing is lost), and it refuses what it was sent (a defect, which waiting does not mend).
+Source: atroposlib 0.4.0, `api/server.py`. Two kinds of trouble are told apart: the API cannot be
+reached or has no trainer (wait, nothing is lost), and it refuses what it was sent (a defect, which
+waiting does not mend).
 """
 
 from __future__ import annotations
@@ -35,12 +36,18 @@ class ApiUnavailable(JudgeGymError):
 
     Attributes:
         status: its HTTP status, if it gave one.
-        may_have_acted: the request left, and only its answer is missing or wrong: the API may have done what it asks.
+        may_have_acted: the request left, and only its answer is missing or wrong: the API may have
+            done what it asks.
         timed_out: no answer came in time, so that the request may even be carried out later.
     """
 
     def __init__(
-        self, message: str, status: int | None = None, *, may_have_acted: bool = True, timed_out: bool = False
+        self,
+        message: str,
+        status: int | None = None,
+        *,
+        may_have_acted: bool = True,
+        timed_out: bool = False,
     ) -> None:
         """Describe a failure; see the class for the meaning of each argument."""
         super().__init__(message)
@@ -119,7 +126,11 @@ class RolloutApi:
     async def register(self, name: str, weight: float, config: EnvConfig) -> Registration | None:
         """Register; return `None` as long as the trainer has not asked for its first batch."""
         sizes = ("group_size", "max_token_length", "min_batch_allocation")
-        body = {"desired_name": name, "weight": weight, **{size: getattr(config, size) for size in sizes}}
+        body = {
+            "desired_name": name,
+            "weight": weight,
+            **{size: getattr(config, size) for size in sizes},
+        }
         answer = await self._call("POST", "/register-env", body)
         if answer.get("status") != "success":
             return None
@@ -148,11 +159,14 @@ class RolloutApi:
         Ask for the status first: a group without a trainer would block the trainer's registration.
 
         Raises:
-            ApiUnavailable: try again later; `may_have_acted` says whether the groups may be queued all the same.
+            ApiUnavailable: try again later; `may_have_acted` says whether the groups may be queued
+                all the same.
             ApiRefusal: the API does not accept one of the groups, and queues none.
         """
         ours = [b'%b,"env_id":%d}' % (group[:-1], env_id) for group in groups]
-        path, body = ("/scored_data", ours[0]) if len(ours) == 1 else (_LIST, b"[" + b",".join(ours) + b"]")
+        path, body = (
+            ("/scored_data", ours[0]) if len(ours) == 1 else (_LIST, b"[" + b",".join(ours) + b"]")
+        )
         encoding = None
         if len(body) >= _COMPRESS_FROM and not is_loopback(self.url):
             body, encoding = await asyncio.to_thread(gzip.compress, body, _FAST), "gzip"
@@ -166,10 +180,14 @@ class RolloutApi:
         """Unregister, so that the shares of the other environments grow."""
         await self._call("POST", "/disconnect-env", {"env_id": env_id})
 
-    async def _call(self, method: str, path: str, body: Mapping[str, JSON] | None = None) -> Mapping[str, JSON]:
+    async def _call(
+        self, method: str, path: str, body: Mapping[str, JSON] | None = None
+    ) -> Mapping[str, JSON]:
         return await self._request(method, path, None if body is None else wire.dumps(body), None)
 
-    async def _request(self, method: str, path: str, body: bytes | None, encoding: str | None) -> Mapping[str, JSON]:
+    async def _request(
+        self, method: str, path: str, body: bytes | None, encoding: str | None
+    ) -> Mapping[str, JSON]:
         headers = {"Content-Type": "application/json"}
         if encoding is not None:
             headers["Content-Encoding"] = encoding
@@ -180,13 +198,17 @@ class RolloutApi:
                 data = await response.read()
                 status = response.status
         except asyncio.TimeoutError as error:
-            raise ApiUnavailable(f"{self.url}{path}: no answer in {_TIMEOUT_S:.0f} s", timed_out=True) from error
+            raise ApiUnavailable(
+                f"{self.url}{path}: no answer in {_TIMEOUT_S:.0f} s", timed_out=True
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             connected = not isinstance(error, aiohttp.ClientConnectorError)
             reason = str(error) or type(error).__name__
             raise ApiUnavailable(f"{self.url}{path}: {reason}", may_have_acted=connected) from error
         if status >= 500 or status in (408, 429):
-            raise ApiUnavailable(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}", status)
+            raise ApiUnavailable(
+                f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}", status
+            )
         if status >= 400:
             raise ApiRefusal(f"{self.url}{path}: HTTP {status}: {wire.error_text(data)}")
         try:
@@ -199,7 +221,8 @@ class RolloutApi:
 async def insist(ask: Callable[[], Awaitable[T]]) -> T:
     """Make a call that may be repeated, again and again while something answers, but not as it should.
 
-    An error that comes once may be one of a proxy before the API; so many in a row mean what they say.
+    An error that comes once may be one of a proxy before the API; so many in a row mean what they
+    say.
 
     Raises:
         ApiUnavailable: it never succeeds, or nothing answers.

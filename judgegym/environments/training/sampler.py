@@ -1,11 +1,13 @@
 """The order of the rows in training: shuffled by seed and epoch, and resumed from a checkpoint.
 
-With `RowWeights` rows that teach nothing are drawn less often. A row is flat if the rewards of its last groups were all
-equal, so that their advantages were zero: it is too easy or too hard. A flat row is handed out in a share of the
-epochs, chosen by seed, row and epoch, and in each of them as soon as one of its groups has unequal rewards.
+With `RowWeights` rows that teach nothing are drawn less often. A row is flat if the rewards of its
+last groups were all
+equal, so that their advantages were zero: it is too easy or too hard. A flat row is handed out in a
+share of the epochs, chosen by seed, row and epoch, and in each of them as soon as one of its groups
+has unequal rewards.
 
-Sources: DAPO's dynamic sampling (Yu et al., 2025), which draws groups until enough have a signal; prime-rl's pools of
-easy and hard rows, from which few are drawn.
+Sources: DAPO's dynamic sampling (Yu et al., 2025), which draws groups until enough have a signal;
+prime-rl's pools of easy and hard rows, from which few are drawn.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class RowWeights:
     """How often rows without a signal are drawn.
 
     Attributes:
-        flat_share: the share of the epochs in which a flat row is handed out, from 0 (exclusive) to 1.
+        flat_share: the share of the epochs in which a flat row is handed out, from 0 (exclusive) to
+            1.
         flat_after: a row is flat after so many groups in a row whose rewards are all equal.
     """
 
@@ -44,7 +47,10 @@ class RowWeights:
             SettingsError: groups of one rollout have no variance.
         """
         if config.row_weights != "equal" and config.group_size < 2:
-            raise SettingsError("--env.row_weights=signal: expected --env.group_size of 2 or more: it compares rewards")
+            raise SettingsError(
+                "--env.row_weights=signal: expected --env.group_size of 2 or more: it compares "
+                "rewards"
+            )
         return None if config.row_weights == "equal" else cls()
 
 
@@ -55,7 +61,9 @@ class EpochSampler(Generic[TaskT]):
         skipped: how often a flat row was not handed out, since this process began.
     """
 
-    def __init__(self, tasks: Sequence[TaskT], seed: int, weights: RowWeights | None = None) -> None:
+    def __init__(
+        self, tasks: Sequence[TaskT], seed: int, weights: RowWeights | None = None
+    ) -> None:
         """Begin the first epoch.
 
         Args:
@@ -90,7 +98,11 @@ class EpochSampler(Generic[TaskT]):
                     self._epoch, self._position = self._epoch + 1, 0
                     self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
                 place, self._position = self._position, self._position + 1
-                if self._weights is None or not left or not self._is_skipped(uids_of(self._rows)[place]):
+                if (
+                    self._weights is None
+                    or not left
+                    or not self._is_skipped(uids_of(self._rows)[place])
+                ):
                     break  # of rows that are all skipped one is handed out after an epoch
                 self.skipped += 1
             task = self._rows[place]
@@ -101,7 +113,8 @@ class EpochSampler(Generic[TaskT]):
         """Note whether the rewards of a judged group were all equal.
 
         Returns:
-            How many of the row's last groups were, if that has changed and rows have weights; else `None`.
+            How many of the row's last groups were, if that has changed and rows have weights; else
+            `None`.
         """
         before = self._equal.pop(uid, 0)
         if self._weights is None:
@@ -118,13 +131,20 @@ class EpochSampler(Generic[TaskT]):
     def flat_rows(self) -> int:
         """How many rows are flat now."""
         weights = self._weights
-        return 0 if weights is None else sum(groups >= weights.flat_after for groups in self._equal.values())
+        return (
+            0
+            if weights is None
+            else sum(groups >= weights.flat_after for groups in self._equal.values())
+        )
 
     def _is_skipped(self, uid: str) -> bool:
         weights = self._weights
         if weights is None or self._equal.get(uid, 0) < weights.flat_after:
             return False
-        return derive(self._seed, uid, f"flat row in epoch {self._epoch}") / _WHOLE >= weights.flat_share
+        return (
+            derive(self._seed, uid, f"flat row in epoch {self._epoch}") / _WHOLE
+            >= weights.flat_share
+        )
 
     @property
     def place(self) -> tuple[int, int]:
@@ -157,16 +177,30 @@ class EpochSampler(Generic[TaskT]):
         Raises:
             ValueError: it is not such a state, or one of an order with another seed.
         """
-        epoch, position, unfinished = state.get("epoch"), state.get("position"), state.get("unfinished")
-        if not isinstance(epoch, int) or not isinstance(position, int) or not isinstance(unfinished, list):
+        epoch, position, unfinished = (
+            state.get("epoch"),
+            state.get("position"),
+            state.get("unfinished"),
+        )
+        if (
+            not isinstance(epoch, int)
+            or not isinstance(position, int)
+            or not isinstance(unfinished, list)
+        ):
             raise ValueError(f"not the state of a row order: {dict(state)}")
         if state.get("seed") != self._seed:
-            raise ValueError(f"it is of an order with the seed {state.get('seed')}, not {self._seed}")
+            raise ValueError(
+                f"it is of an order with the seed {state.get('seed')}, not {self._seed}"
+            )
         self._epoch = epoch
         self._rows = epoch_order(self._tasks, seed=self._seed, epoch=epoch)
         self._position = min(position, len(self._rows))
         positions = positions_of(self._tasks)
-        self._again = [self._tasks[positions[uid]] for uid in unfinished if isinstance(uid, str) and uid in positions]
+        self._again = [
+            self._tasks[positions[uid]]
+            for uid in unfinished
+            if isinstance(uid, str) and uid in positions
+        ]
         self._under_way = {}
         if isinstance(equal := state.get("equal"), Mapping):
             self._equal = {uid: groups for uid, groups in equal.items() if isinstance(groups, int)}

@@ -1,18 +1,22 @@
 """`serve`: send judged groups to a trainer over the rollout API, until it has made all its steps.
 
-Guarantees: no group is sent before a trainer has registered; a finished group is sent, however long the API is down;
-groups in progress are never cancelled to make room; a free slot is filled at once, and a group that waits to be posted
-takes none (`outbox`); an evaluation runs beside the rollouts, with a limit of its own. A run directory holds the ledger
-of calls, from which a run that was stopped is resumed: the groups that were in progress go on with the answers that
-they had, if the trainer is still at the step at which they began. Only the groups whose post was on its way when the
-process was killed may be sent twice: there is one post at a time, and a run that is told to stop waits for its answer.
+Guarantees: no group is sent before a trainer has registered; a finished group is sent, however long
+the API is down; groups in progress are never cancelled to make room; a free slot is filled at once,
+and a group that waits to be posted takes none (`outbox`); an evaluation runs beside the rollouts,
+with a limit of its own. A run directory holds the ledger
+of calls, from which a run that was stopped is resumed: the groups that were in progress go on with
+the answers that they had, if the trainer is still at the step at which they began. Only the groups
+whose post was on its way when the
+process was killed may be sent twice: there is one post at a time, and a run that is told to stop
+    waits for its answer.
 
 The evaluations of a `serve`: beside its rollouts, one at a time.
 
-Guarantees: a step that becomes due during an evaluation is evaluated after it, unless a later one has become due since;
-an evaluation that fails ends no training.
+Guarantees: a step that becomes due during an evaluation is evaluated after it, unless a later one
+has become due since; an evaluation that fails ends no training.
 
-Checkpoints of an environment, in Atropos' place: `<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`.
+Checkpoints of an environment, in Atropos' place:
+`<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`.
 """
 
 from __future__ import annotations
@@ -69,7 +73,8 @@ class Checkpoints:
         """Use the directory of the trainer's registration; without one, save nothing.
 
         Args:
-            registration: the API's; its name is `desired_name` and a number, a new one for each registration.
+            registration: the API's; its name is `desired_name` and a number, a new one for each
+                registration.
             desired_name: the name that was asked for.
         """
         directory = registration.checkpoint_dir
@@ -94,7 +99,9 @@ class Checkpoints:
             write_atomic(self.folder / f"step-{step}.json", wire.dumps_readable(state))
         except OSError as error:
             if not self._is_refused:
-                logger.warning("no checkpoint in %s (it is tried again): %s", self.folder, error.strerror)
+                logger.warning(
+                    "no checkpoint in %s (it is tried again): %s", self.folder, error.strerror
+                )
             self._is_refused = True
         else:
             self._unsaved, self._is_refused = None, False
@@ -102,7 +109,8 @@ class Checkpoints:
     def load(self, step: int) -> Mapping[str, JSON] | None:
         """Return the state of the latest readable checkpoint at or before `step`, or `None`.
 
-        If this registration has none, take an earlier one's: the API gives a restarted environment a new number.
+        If this registration has none, take an earlier one's: the API gives a restarted environment
+        a new number.
         """
         for _, _, path in sorted(self._found(step), reverse=True):
             try:
@@ -122,8 +130,14 @@ class Checkpoints:
         earlier = [folder for folder in self._all.iterdir() if number.fullmatch(folder.name)]
         for folders in ([self.folder], earlier):
             paths = [path for folder in folders for path in folder.glob("step-*.json")]
-            steps = [(path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths]
-            found = [(int(step), time, path) for step, time, path in steps if step.isdigit() and int(step) <= latest]
+            steps = [
+                (path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths
+            ]
+            found = [
+                (int(step), time, path)
+                for step, time, path in steps
+                if step.isdigit() and int(step) <= latest
+            ]
             if found:
                 return found
         return []
@@ -143,7 +157,9 @@ LEAST_GROUPS_LOGGED = 2  # a step with fewer groups is not logged by itself
 class ServeRun:
     """One run of `serve`."""
 
-    def __init__(self, env: JudgedEnv[Any, Any, Any], connection: TrainerConnection, evaluate: Evaluate) -> None:
+    def __init__(
+        self, env: JudgedEnv[Any, Any, Any], connection: TrainerConnection, evaluate: Evaluate
+    ) -> None:
         """Load the rows, and open the source of rollouts, the run directory and the file of groups.
 
         Args:
@@ -155,8 +171,10 @@ class ServeRun:
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the file not be created.
-            RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is not empty.
+            SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the
+                file not be created.
+            RunDirectoryError: the run cannot be resumed, another process is at it, or its directory
+                is not empty.
         """
         self.env, self._config, self.connection = env, env.config, connection
         self.metrics = TrainingMetrics(env)
@@ -179,7 +197,9 @@ class ServeRun:
             if isinstance(row := line.get("row"), Mapping):
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
         self._pipeline.watch = self._watch
-        self._live = LiveFile(self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic)
+        self._live = LiveFile(
+            self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic
+        )
         self._pause = Pause(self._run.path, pause_s(self._config.on_alarm), self._paused)
         self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
@@ -188,7 +208,9 @@ class ServeRun:
         self._due: int | None = None
         """The step that is evaluated next."""
         self._crashed: BaseException | None = None
-        self._written = self._sent_this_step = self._sent = self._step = self._handed = self._posts = 0
+        self._written = self._sent_this_step = self._sent = self._step = self._handed = (
+            self._posts
+        ) = 0
         self._checkpoints: Checkpoints | None = None
         self._logged_at = time.monotonic()
         self._total_steps = self._config.total_steps
@@ -199,8 +221,10 @@ class ServeRun:
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
-            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it are sent.
-            BudgetError: no further request may be sent; the groups that are whole are sent, and no other.
+            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it
+                are sent.
+            BudgetError: no further request may be sent; the groups that are whole are sent, and no
+                other.
             DiskFull: the files of the run could not be written to for too long.
         """
         try:
@@ -219,7 +243,9 @@ class ServeRun:
         connection.prepare = self._open_log
         try:
             await connection.join()
-        except BaseException:  # re-raised, after a registration that may be at the API is disconnected
+        except (
+            BaseException
+        ):  # re-raised, after a registration that may be at the API is disconnected
             await self._leave()
             raise
         registration = connection.registration
@@ -228,7 +254,10 @@ class ServeRun:
             self._total_steps = registration.num_steps
         checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.spec.name)
         self._checkpoints = checkpoints
-        helpers = [asyncio.create_task(each) for each in (connection.watch(), self._outbox.run(), self._live.run())]
+        helpers = [
+            asyncio.create_task(each)
+            for each in (connection.watch(), self._outbox.run(), self._live.run())
+        ]
         for helper in helpers:
             helper.add_done_callback(self._ended)
         self._pause.listen()
@@ -280,7 +309,9 @@ class ServeRun:
     def _watch(self, task: Any, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group, and tell the sampler whether its row has a signal."""
         number = self.monitor.groups + 1
-        self.monitor.add(monitor_group(self.env, task, group, number=number, step=self._step, calls=calls))
+        self.monitor.add(
+            monitor_group(self.env, task, group, number=number, step=self._step, calls=calls)
+        )
         if group.scores is None and not group.is_flat:
             return  # its judge failed
         equal = self._sampler.record(task.uid, is_flat=group.is_flat)
@@ -305,7 +336,9 @@ class ServeRun:
         if self._config.on_alarm.startswith("pause"):
             self._pause.begin()
         elif self._config.on_alarm == "exit":
-            self._crashed = self._crashed or AlarmStop(f"an alarm ended the run (env.on_alarm=exit): {alarm.text}")
+            self._crashed = self._crashed or AlarmStop(
+                f"an alarm ended the run (env.on_alarm=exit): {alarm.text}"
+            )
             self.connection.changed.set()
 
     def _paused(self, state: PauseState, by: str) -> None:
@@ -346,7 +379,9 @@ class ServeRun:
         for _ in range(free):
             task = self._sampler.next()
             epoch, position = self._sampler.place
-            calls = self._ledger.begin(task.uid, step=connection.status.step, epoch=epoch, position=position)
+            calls = self._ledger.begin(
+                task.uid, step=connection.status.step, epoch=epoch, position=position
+            )
             worker = asyncio.create_task(self._work(task, calls))
             self._workers.add(worker)
             worker.add_done_callback(self._ended)
@@ -359,7 +394,10 @@ class ServeRun:
 
     async def _end_groups(self, error: BaseException) -> None:
         """After an outage, or if the budget is spent, let the groups in progress end, whose answers are paid for."""
-        while isinstance(error, EndpointOutage | BudgetError) and len(self._workers) > self._outbox.waiting:
+        while (
+            isinstance(error, EndpointOutage | BudgetError)
+            and len(self._workers) > self._outbox.waiting
+        ):
             self.connection.changed.clear()
             await self.connection.changed.wait()
 
@@ -372,7 +410,9 @@ class ServeRun:
         self._sampler.ack(task)
         self._ledger.done(calls.key[1])
         if outcome == "failed":
-            await asyncio.sleep(_AFTER_FAILURE_S)  # keep the slot: the endpoint would refuse the next group, too
+            await asyncio.sleep(
+                _AFTER_FAILURE_S
+            )  # keep the slot: the endpoint would refuse the next group, too
             # A group begun while an endpoint is away would be paid for and dropped.
             while self._crashed is None and (self._source.waiting or self.env.clients.waiting):  # noqa: ASYNC110  # states, seen from outside
                 await asyncio.sleep(_AFTER_FAILURE_S)
@@ -380,7 +420,8 @@ class ServeRun:
     async def _hand_over(self, group: JudgedGroup, *, is_new: bool) -> str | None:
         """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API.
 
-        One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
+        One that was resumed (not `is_new`) may be in the file, if the earlier process ended before
+        the API had it.
         """
         self._log.keep(group)
         packed = [await post.packed(self._config) for post in group.posts(self._config)]
@@ -435,8 +476,11 @@ class ServeRun:
             step, self._due = self._due, None
             try:
                 found = await self._evaluate(step)
-                metrics = Metrics({**found.values, "eval/step": step}, found.left_out, found.unknown)
-                # Log under the current step: Weights & Biases drops what is logged under a past one.
+                metrics = Metrics(
+                    {**found.values, "eval/step": step}, found.left_out, found.unknown
+                )
+                # Log under the current step: Weights & Biases drops what is logged under a past
+                # one.
                 await self._log.log(max(step, self._step), metrics)
             except JudgeGymError as error:
                 logger.error("the evaluation of step %d failed: %s", step, error)
@@ -445,7 +489,13 @@ class ServeRun:
         """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
         self._pause.close()
         await self._outbox.close(_GOODBYE_S)
-        await cancel_all([*helpers, *self._workers, *([self._evaluating] if self._evaluating is not None else [])])
+        await cancel_all(
+            [
+                *helpers,
+                *self._workers,
+                *([self._evaluating] if self._evaluating is not None else []),
+            ]
+        )
         await self.monitor.close(_GOODBYE_S)
         await self._live.write(is_over=True)
         checkpoints.save(self._step, self._sampler.state_dict())

@@ -20,9 +20,20 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.engine.terminal import Table
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.eval_environments.arena import report
-from judgegym.eval_environments.arena.environment import BASELINE, ArenaEnv, ArenaHardConfig, ArenaHardTask
+from judgegym.eval_environments.arena.environment import (
+    BASELINE,
+    ArenaEnv,
+    ArenaHardConfig,
+    ArenaHardTask,
+)
 from judgegym.eval_environments.arena.matches import AgainstBaseline, Tournament
-from judgegym.eval_environments.arena.ratings import CandidateAnswer, GamesOfRow, RowGame, games_of, share_of_points
+from judgegym.eval_environments.arena.ratings import (
+    CandidateAnswer,
+    GamesOfRow,
+    RowGame,
+    games_of,
+    share_of_points,
+)
 from judgegym.eval_environments.arena.standings import (
     Standings,
     add_metrics,
@@ -67,17 +78,24 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
     @property
     def rows_in_flight(self) -> int:
         """Return how many rows to run at once: enough to reach the limits of all endpoints."""
-        asked = (model.max_concurrency for model in self._arena.models if model.base_url is not None)
+        asked = (
+            model.max_concurrency for model in self._arena.models if model.base_url is not None
+        )
         return self._arena.config.judge_max_concurrency + max(asked, default=0)
 
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls."""
         rows, asked = len(tasks), sum(candidate.asks_endpoint for candidate in self.candidates)
         games = rows * self._arena.match.games_of_row(len(self.candidates))
-        counts = f"{rows} rows, {len(self.candidates)} candidates: {rows * asked} answers to ask for, {games} games"
+        counts = (
+            f"{rows} rows, {len(self.candidates)} candidates: {rows * asked} answers to ask for, "
+            f"{games} games"
+        )
         return "\n".join([*self.notices, counts])
 
-    async def read_reply(self, task: ArenaHardTask, candidate: str, reply: Completion | str) -> CandidateAnswer:
+    async def read_reply(
+        self, task: ArenaHardTask, candidate: str, reply: Completion | str
+    ) -> CandidateAnswer:
         """Return what a candidate said."""
         return CandidateAnswer.of(candidate, reply)
 
@@ -85,7 +103,9 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
         """Return why a candidate has not answered."""
         return answer.error if answer.answer is None else None
 
-    async def judge_answers(self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]) -> Judgment[GamesOfRow]:
+    async def judge_answers(
+        self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
+    ) -> Judgment[GamesOfRow]:
         """Let those that have answered play."""
         return await self._arena.judge_answers(task, answers)
 
@@ -98,7 +118,9 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
         missing = any(answer.answer is None for answer in row.answers if answer.candidate in asked)
         return not missing and len(row.decided) == len(row.games)
 
-    def write_report(self, path: Path, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]) -> Sequence[Table]:
+    def write_report(
+        self, path: Path, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]
+    ) -> Sequence[Table]:
         """Write `ratings.csv` and `win_rates.csv`, and return the tables to show."""
         if not rows:
             return ()
@@ -111,8 +133,9 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
 class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     """Several candidates' answers, compared with each other and with the baseline's.
 
-    The headline is the share of points that the candidates take from the baseline: every row has a share of it, and it
-    tells how the field as a whole compares. What tells candidates apart are their ratings, and the win rates of pairs.
+    The headline is the share of points that the candidates take from the baseline: every row has a
+    share of it, and it tells how the field as a whole compares. What tells candidates apart are
+    their ratings, and the win rates of pairs.
     """
 
     spec = replace(
@@ -126,26 +149,36 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
             Outcome.of("wrong answers", "wrong_answers", unit="count", is_fault=True),
             Outcome.of("missing answers", "missing_answers", unit="count", is_fault=True),
             Outcome.of("games without verdict", "games_failed", unit="count", is_fault=True),
-            Outcome.of("without a baseline", "prompts_without_baseline", unit="count", is_fault=True),
+            Outcome.of(
+                "without a baseline", "prompts_without_baseline", unit="count", is_fault=True
+            ),
         ),
     )
 
-    def __init__(self, settings: EnvSettings[ArenaHardConfig], clients: Clients, *, verb: Verb) -> None:
+    def __init__(
+        self, settings: EnvSettings[ArenaHardConfig], clients: Clients, *, verb: Verb
+    ) -> None:
         """Make the judge of the games.
 
         Raises:
-            SettingsError: there are no candidates, or a setting is given that games between candidates do not have.
+            SettingsError: there are no candidates, or a setting is given that games between
+                candidates do not have.
         """
         config = settings.env
         if not compared_models(config.candidates, settings):
             raise SettingsError(
-                "--env.candidates_play: who plays? Name models with --env.candidates (YAML or a JSON list)"
+                "--env.candidates_play: who plays? Name models with --env.candidates (YAML or a "
+                "JSON list)"
             )
         if config.cluster_winrates:
-            raise SettingsError("--env.cluster_winrates: win rates of clusters are of one model; leave out candidates")
+            raise SettingsError(
+                "--env.cluster_winrates: win rates of clusters are of one model; leave out "
+                "candidates"
+            )
         if config.candidates_play == "tournament" and config.judge_critique_rounds:
             raise SettingsError(
-                f"--env.judge_critique_rounds: games of a tournament have no self-critique; expected 0, found "
+                "--env.judge_critique_rounds: games of a tournament have no self-critique; "
+                "expected 0, found "
                 f"{config.judge_critique_rounds}. --env.candidates_play=baseline has it"
             )
         require("statistics")
@@ -154,12 +187,18 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         if config.candidates_play == "tournament" and isinstance(config, TournamentSettings):
             self.match = Tournament(PairJudge(config, clients.judge), config)
         else:
-            self.match = AgainstBaseline(ArenaTaskJudge(config, clients.judge), config.judge_protocol)
+            self.match = AgainstBaseline(
+                ArenaTaskJudge(config, clients.judge), config.judge_protocol
+            )
 
-    async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[GamesOfRow]:
+    async def judge(
+        self, task: ArenaHardTask, completions: Sequence[Completion]
+    ) -> Judgment[GamesOfRow]:
         """Let completions play, one of each candidate."""
         said = zip(self.candidates, completions, strict=True)
-        return await self.judge_answers(task, [CandidateAnswer.of(candidate.name, text) for candidate, text in said])
+        return await self.judge_answers(
+            task, [CandidateAnswer.of(candidate.name, text) for candidate, text in said]
+        )
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
@@ -171,7 +210,9 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
         def client_of(model: ModelSettings) -> ChatClient:
             timeout_s = self.settings.openai.timeout
-            return self.clients.open("policy", model.chat_settings(self.config, timeout_s=timeout_s))
+            return self.clients.open(
+                "policy", model.chat_settings(self.config, timeout_s=timeout_s)
+            )
 
         return open_candidates(self.models, self.config, client_of)
 
@@ -180,7 +221,9 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         """Return the settings of the candidates."""
         return compared_models(self.config.candidates, self.settings)
 
-    def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
+    def record_metrics(
+        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]
+    ) -> None:
         """Record the points that candidates take from the baseline and from each other, and what position does."""
         games = games_of(sample.judgment)
         kept, weight = share_of_points(BASELINE, games)
@@ -195,7 +238,9 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
                 metrics.ratio(winrate_name(one, other), points, weight, interval=True)
         record_positions(metrics, [game for game in games if game.decided == "judge"])
 
-    def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]) -> None:
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]
+    ) -> None:
         """Record ratings, numbers of games and answers, and costs by candidate."""
         metrics.number("prompts_without_baseline", self.prompts_without_baseline)
         for task, sample in rows:
@@ -206,21 +251,31 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         """Evaluate a row to the games of the candidates that have answered."""
         return ArenaCandidatesRunner(self)
 
-    async def judge_answers(self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]) -> Judgment[GamesOfRow]:
+    async def judge_answers(
+        self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]
+    ) -> Judgment[GamesOfRow]:
         """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
         asked = {candidate.name for candidate in self.candidates if candidate.asks_endpoint}
-        players = [answer for answer in answers if answer.answer is not None or answer.candidate in asked]
+        players = [
+            answer for answer in answers if answer.answer is not None or answer.candidate in asked
+        ]
         played = await self.match.play(task, players)
         row = GamesOfRow(tuple(answers), played.games)
-        tallies = {player.candidate: share_of_points(player.candidate, row.decided) for player in players}
+        tallies = {
+            player.candidate: share_of_points(player.candidate, row.decided) for player in players
+        }
         shares = {name: points / weight for name, (points, weight) in tallies.items() if weight}
-        errors = "; ".join(f"{game.first} and {game.second}: {game.error}" for game in row.games if game.error)
+        errors = "; ".join(
+            f"{game.first} and {game.second}: {game.error}" for game in row.games if game.error
+        )
         if not shares:
             return failed_judgment(played.calls, explanation=errors, detail=row)
         return Judgment(
             sum(shares.values()) / len(shares),
             Status.OK,
-            explanation="\n".join([*(f"{name}: {share:.3f} of the points" for name, share in shares.items()), errors]),
+            explanation="\n".join(
+                [*(f"{name}: {share:.3f} of the points" for name, share in shares.items()), errors]
+            ),
             calls=played.calls,
             detail=row,
             suspects=played.suspects,
@@ -229,13 +284,17 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ArenaHardTask]) -> None:
         """Begin without a row, and name the metrics of players, pairs and positions."""
         candidates = {model.name: model.base_url is not None for model in self.models}
-        self.standings = Standings(candidates, seed=self.config.seed, style=self.config.style_control)
+        self.standings = Standings(
+            candidates, seed=self.config.seed, style=self.config.style_control
+        )
         metrics.expect("no candidate has met the baseline", *with_bounds(self.spec.headline[0]))
         for one, other in combinations(self.standings.players, 2):
             metrics.expect("they have not met", *with_bounds(winrate_name(one, other)))
         metrics.expect("no game was judged", "first_position_advantage")
         metrics.expect("no pair was judged in both orders", "position_agreement_rate")
 
-    def record_failure(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
+    def record_failure(
+        self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]
+    ) -> None:
         """Count what the row cost, and what is missing in it."""
         self.standings.add(sample, None)

@@ -47,12 +47,15 @@ _TOURNAMENT = "candidates_play=tournament"
 def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
     if len(models) == 1:
         raise ValueError(
-            f"one candidate, {models[0].name!r}, has nobody to be compared with; evaluate it without candidates, with "
+            f"one candidate, {models[0].name!r}, has nobody to be compared with; evaluate it "
+            "without candidates, with "
             "the openai settings or env.model_answers"
         )
     for model in models:
         if slug(model.name) == BASELINE or _VERSUS in slug(model.name):
-            raise ValueError(f"{model.name!r} cannot be a candidate's name, since metrics use it; choose another")
+            raise ValueError(
+                f"{model.name!r} cannot be a candidate's name, since metrics use it; choose another"
+            )
     return models
 
 
@@ -63,7 +66,9 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     always_anchored = True
     choosing = (*EnvironmentJurySettings.choosing, "candidates", "candidates_play")
 
-    candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting([], verbs=EVALUATE, common=True)
+    candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting(
+        [], verbs=EVALUATE, common=True
+    )
     """Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…",
     "base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}, {"name": "c", "answers": "RUN"}]."""
     candidates_play: CandidatesPlay | None = setting(None, verbs=EVALUATE, common=True)
@@ -73,12 +78,18 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     """Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's number."""
     cluster_winrates: bool = setting(False, verbs=EVALUATIONS)
     """Also report the win rate of each topic cluster of the prompts (column cluster)."""
-    train_prompt_dataset: str = setting("NousResearch/arena-hard-v1-prompts", group="data", common=True)
+    train_prompt_dataset: str = setting(
+        "NousResearch/arena-hard-v1-prompts", group="data", common=True
+    )
     """Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset is unset."""
-    train_baseline_dataset: str = setting("NousResearch/gpt-4-0314-baseline-arenahard", group="data", common=True)
+    train_baseline_dataset: str = setting(
+        "NousResearch/gpt-4-0314-baseline-arenahard", group="data", common=True
+    )
     """Read the baseline's answers from this dataset, hub name or file; for evaluations only if eval_baseline_dataset is
     unset."""
-    eval_prompt_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", fallback="train_prompt_dataset")
+    eval_prompt_dataset: str | None = setting(
+        None, verbs=EVALUATIONS, group="data", fallback="train_prompt_dataset"
+    )
     """Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset."""
     eval_baseline_dataset: str | None = setting(
         None, verbs=EVALUATIONS, group="data", fallback="train_baseline_dataset"
@@ -122,7 +133,11 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs of the judge and of the policy, or of the candidates."""
         asked = super().endpoints_asked(verb, policy)
-        return AskedEndpoints(judge=asked.judge, policy=urls_of(self.candidates)) if self.candidates else asked
+        return (
+            AskedEndpoints(judge=asked.judge, policy=urls_of(self.candidates))
+            if self.candidates
+            else asked
+        )
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
@@ -179,10 +194,15 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
         """Load the prompts that have a baseline; warn of the others in one line.
 
         Raises:
-            DataError: the prompts or the baseline's answers cannot be loaded, or no prompt has a baseline.
+            DataError: the prompts or the baseline's answers cannot be loaded, or no prompt has a
+                baseline.
         """
         config = self.config
-        prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
+        prompts, baselines, hub_split = (
+            config.train_prompt_dataset,
+            config.train_baseline_dataset,
+            config.train_split,
+        )
         if split == "eval":
             prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
             baselines = config.eval_baseline_dataset or baselines
@@ -197,11 +217,15 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
 
         tasks = TaskList.of_several(rows, build)
         if not tasks:
-            raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
+            raise DataError(
+                f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}"
+            )
         self.prompts_without_baseline = without = len(rows) - len(tasks)
         if without:
             missing = next(uid for uid in rows if uid not in answers)
-            self.warn_once(logger, f"{without} of {len(rows)} prompts have no baseline, such as {missing!r}")
+            self.warn_once(
+                logger, f"{without} of {len(rows)} prompts have no baseline, such as {missing!r}"
+            )
         return tasks
 
     def conversations(self, task: ArenaHardTask) -> list[Conversation]:

@@ -1,9 +1,11 @@
 """The games of one row: a tournament of the candidates and the baseline, or each candidate against the baseline.
 
-Guarantees: an answer in the wrong format loses to every other one, and ties with one of its kind, without a call; a
-game without a verdict costs that game alone. Who meets in which order is a function of the seed, the row and the names,
-also where an answer is still missing, so that a resumed run plays what is missing and nothing else. So the rounds of a
-Swiss tournament wait for all results of those before: a row that lacks one has them when the run is resumed.
+Guarantees: an answer in the wrong format loses to every other one, and ties with one of its kind,
+without a call; a game without a verdict costs that game alone. Who meets in which order is a
+function of the seed, the row and the names, also where an answer is still missing, so that a
+resumed run plays what is missing and nothing else. So the rounds of a
+Swiss tournament wait for all results of those before: a row that lacks one has them when the run is
+    resumed.
 """
 
 from __future__ import annotations
@@ -74,14 +76,20 @@ class AgainstBaseline:
             return MatchResult()
         if player.is_wrong:
             baseline = CandidateAnswer(BASELINE, task.baseline)
-            return MatchResult((_without_a_call(player, baseline), _without_a_call(baseline, player)))
+            return MatchResult(
+                (_without_a_call(player, baseline), _without_a_call(baseline, player))
+            )
         with component(_name(player.candidate, BASELINE)):
             judgment = await self._judge.judge(task.judge_task(player.answer))
         return MatchResult(
-            self._games(player, judgment), _renamed(judgment.calls, player.candidate, BASELINE), judgment.suspects
+            self._games(player, judgment),
+            _renamed(judgment.calls, player.candidate, BASELINE),
+            judgment.suspects,
         )
 
-    def _games(self, player: CandidateAnswer, judgment: Judgment[ArenaDetail]) -> tuple[RowGame, ...]:
+    def _games(
+        self, player: CandidateAnswer, judgment: Judgment[ArenaDetail]
+    ) -> tuple[RowGame, ...]:
         assert judgment.detail is not None  # also without a verdict
         found = []
         for game in judgment.detail.games:
@@ -115,13 +123,17 @@ class Tournament:
         """Play the games of each round at once, but those of candidates without an answer, with the baseline."""
         settings, seed = self._settings, self._settings.seed
         everyone = [*players, CandidateAnswer(BASELINE, task.baseline)]
-        places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.candidate}"))
+        places = sorted(
+            everyone, key=lambda player: derive(seed, task.uid, f"place of {player.candidate}")
+        )
         meetings = list[Meeting]()
         played = list[MatchResult]()
 
         async def play_round(pairs: Iterable[Pair]) -> None:
             new = in_order(pairs, settings.game_orders, before=meetings)
-            games = await all_results(self._game(task, places[one], places[other]) for one, other in new)
+            games = await all_results(
+                self._game(task, places[one], places[other]) for one, other in new
+            )
             meetings.extend(new)
             played.extend(games)
 
@@ -132,27 +144,51 @@ class Tournament:
                     break
                 results = list(zip(meetings, played, strict=True))
                 standing = await asyncio.to_thread(_standing, len(places), results)
-                await play_round(swiss_round(standing, Counter(pair(*meeting) for meeting in meetings)))
+                await play_round(
+                    swiss_round(standing, Counter(pair(*meeting) for meeting in meetings))
+                )
         return self._with_suspects(_together(played), task, everyone)
 
     def _with_suspects(
         self, played: MatchResult, task: ArenaHardTask, players: Sequence[CandidateAnswer]
     ) -> MatchResult:
         """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
-        shown = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
-        texts = (player.answer for player in players if player.candidate in shown and player.answer is not None)
+        shown = {
+            name
+            for game in played.games
+            if game.decided == "judge"
+            for name in (game.first, game.second)
+        }
+        texts = (
+            player.answer
+            for player in players
+            if player.candidate in shown and player.answer is not None
+        )
         shared = JudgeTask(task.question, ())
-        return dataclasses.replace(played, suspects=sum(self._judge.suspects(shared, text) for text in texts))
+        return dataclasses.replace(
+            played, suspects=sum(self._judge.suspects(shared, text) for text in texts)
+        )
 
-    async def _game(self, task: ArenaHardTask, first: CandidateAnswer, second: CandidateAnswer) -> MatchResult:
+    async def _game(
+        self, task: ArenaHardTask, first: CandidateAnswer, second: CandidateAnswer
+    ) -> MatchResult:
         if first.answer is None or second.answer is None:
             return MatchResult()
         if first.is_wrong or second.is_wrong:
             return MatchResult((_without_a_call(first, second),))
         with component(_name(first.candidate, second.candidate)):
-            result = await self._judge.play(JudgeTask(task.question, ()), first.answer, second.answer, name="game")
+            result = await self._judge.play(
+                JudgeTask(task.question, ()), first.answer, second.answer, name="game"
+            )
         text = next((call.text for call in reversed(result.calls) if call.text), "")
-        game = RowGame(first.candidate, second.candidate, result.points, result.weight, text=text, error=result.error)
+        game = RowGame(
+            first.candidate,
+            second.candidate,
+            result.points,
+            result.weight,
+            text=text,
+            error=result.error,
+        )
         return MatchResult((game,), _renamed(result.calls, first.candidate, second.candidate))
 
 
@@ -183,8 +219,12 @@ def _together(parts: Iterable[MatchResult]) -> MatchResult:
     )
 
 
-def _renamed(calls: Iterable[JudgeCall[object]], first: str, second: str) -> tuple[JudgeCall[object], ...]:
-    return tuple(dataclasses.replace(call, name=f"{_name(first, second)}_{call.name}") for call in calls)
+def _renamed(
+    calls: Iterable[JudgeCall[object]], first: str, second: str
+) -> tuple[JudgeCall[object], ...]:
+    return tuple(
+        dataclasses.replace(call, name=f"{_name(first, second)}_{call.name}") for call in calls
+    )
 
 
 def _name(first: str, second: str) -> str:

@@ -1,22 +1,27 @@
 """Ratings on Arena's scale: 400 points for odds of 10 to 1, with the baseline at 1000.
 
-The strengths are those of a Bradley–Terry fit with ties and an advantage of the first position, over the games of all
-rows. Intervals resample rows, since the games about one prompt are not independent, and fit each resample anew. With
-differences in style as covariates the strengths are those at equal style.
+The strengths are those of a Bradley–Terry fit with ties and an advantage of the first position,
+over the games of all rows. Intervals resample rows, since the games about one prompt are not
+independent, and fit each resample anew. With differences in style as covariates the strengths are
+those at equal style.
 
-Guarantees: a player that games do not connect with the anchor has no rating, and the reason; one with games in a single
-row has no interval. Numbers are finite for a player who has won every game, too; what they are is then up to the fit's
+Guarantees: a player that games do not connect with the anchor has no rating, and the reason; one
+with games in a single row has no interval. Numbers are finite for a player who has won every game,
+too; what they are is then up to the fit's
 ridge, and there is no interval: resamples of games that were all won would say that nothing varies.
 
-Intervals of few rows are too narrow, as those of all percentile bootstraps: 95 % is 81 to 85 % with 5 rows, 90 to 92 %
-with 20, 90 to 95 % with 100 (four players, all pairs both ways, strengths that vary between rows with deviation 1).
+Intervals of few rows are too narrow, as those of all percentile bootstraps: 95 % is 81 to 85 % with
+5 rows, 90 to 92 % with 20, 90 to 95 % with 100 (four players, all pairs both ways, strengths that
+vary between rows with deviation 1).
 
-Source: Chiang et al., Chatbot Arena: An Open Platform for Evaluating LLMs by Human Preference (2024); LMSYS ORG, Does
-Style Matter? (2024); Ford, Solution of a Ranking Problem from Binary Comparisons (1957), for when a fit is finite.
+Source: Chiang et al., Chatbot Arena: An Open Platform for Evaluating LLMs by Human Preference
+(2024); LMSYS ORG, Does Style Matter? (2024); Ford, Solution of a Ranking Problem from Binary
+Comparisons (1957), for when a fit is finite.
 
 The games of one row in which candidates and the baseline met: who answered what, and who won.
 
-The same classes are the detail of a row's judgment, so they hold names and texts, and are read back from files.
+The same classes are the detail of a row's judgment, so they hold names and texts, and are read back
+from files.
 """
 
 from __future__ import annotations
@@ -60,7 +65,9 @@ class Rating:
     reason: str = ""
 
 
-def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int) -> tuple[list[Rating], float]:
+def rate(
+    players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int
+) -> tuple[list[Rating], float]:
     """Rate players by the games of all rows: the rating of each, and what being shown first is worth in rating points.
 
     Args:
@@ -78,11 +85,18 @@ def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, se
     groups = components(range(players), (pair(game.first, game.second) for game in games))
     (connected,) = (group for group in groups if anchor in group)
     bounded = _bounded(games, anchor)
-    appearances = Counter(player for row in rows for player in {*chain.from_iterable(game[:2] for game in row)})
+    appearances = Counter(
+        player for row in rows for player in {*chain.from_iterable(game[:2] for game in row)}
+    )
     low = high = [math.nan] * players
     if len(rows) > 1:
-        resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)]
-        low, high = np.quantile(np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0).tolist()
+        resampled = [
+            _ratings(each, anchor)
+            for each in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)
+        ]
+        low, high = np.quantile(
+            np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
+        ).tolist()
 
     def rating(player: int) -> Rating:
         if player not in connected:
@@ -93,8 +107,14 @@ def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, se
         elif appearances[player] < 2:
             reason = "one row says nothing about how much rows vary"
         elif player not in bounded:
-            reason = "its games are all won, or all lost, and do not say how far it is from the baseline"
-        return Rating(values[player], reason=reason) if reason else Rating(values[player], low[player], high[player])
+            reason = (
+                "its games are all won, or all lost, and do not say how far it is from the baseline"
+            )
+        return (
+            Rating(values[player], reason=reason)
+            if reason
+            else Rating(values[player], low[player], high[player])
+        )
 
     return list(map(rating, range(players))), SCALE * found.position
 
@@ -106,8 +126,8 @@ def _ratings(strengths: Strengths, anchor: int) -> list[float]:
 def _bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
     """The players whose distance from the anchor has bounds in the games: each took points from the other.
 
-    Points of players between them count: if one of two sets of players has lost nothing to the other, the likelihood
-    grows with the distance of the sets without end (Ford, 1957).
+    Points of players between them count: if one of two sets of players has lost nothing to the
+    other, the likelihood grows with the distance of the sets without end (Ford, 1957).
     """
     took: set[Pair] = set()
     for game in games:
@@ -136,7 +156,9 @@ def _scaled(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutc
     return [
         [
             game._replace(
-                covariates=tuple(value * factor for value, factor in zip(game.covariates, factors, strict=True))
+                covariates=tuple(
+                    value * factor for value, factor in zip(game.covariates, factors, strict=True)
+                )
             )
             for game in games
         ]
@@ -228,7 +250,9 @@ class GamesOfRow:
 def share_of_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
     """Return the weighted points of a player in its games, all of which have a result, and their weight."""
     own = [game for game in games if player in (game.first, game.second)]
-    return sum(game.weight * game.points_of(player) for game in own), sum(game.weight for game in own)
+    return sum(game.weight * game.points_of(player) for game in own), sum(
+        game.weight for game in own
+    )
 
 
 def games_of(judgment: Judgment[GamesOfRow] | None) -> list[RowGame]:

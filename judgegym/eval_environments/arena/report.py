@@ -16,19 +16,30 @@ _MOST_COLUMNS = 6
 def ratings_table(standings: Standings) -> Table:
     """Each player with its rank, rating, interval, win rate and number of games."""
     has_style = standings.style_ratings is not None
-    header = ("rank and name", "rating", "95 %", "win rate", "games", *(["equal style"] if has_style else []))
+    header = (
+        "rank and name",
+        "rating",
+        "95 %",
+        "win rate",
+        "games",
+        *(["equal style"] if has_style else []),
+    )
     rows = tuple(
         (
             _ranked(rank, each),
             _points(each.rating),
-            _EMPTY if each.rating.low is None else f"{each.rating.low:.0f} to {each.rating.high:.0f}",
+            _EMPTY
+            if each.rating.low is None
+            else f"{each.rating.low:.0f} to {each.rating.high:.0f}",
             _share(standings.win_rate(each.name)),
             f"{standings.games[each.name]:,}",
             *([_points(each.at_equal_style)] if has_style else []),
         )
         for rank, each in enumerate(standings.ranking, start=1)
     )
-    return Table("Ratings (400 points: odds of 10 to 1; the baseline has 1000)", header, rows, one_line=True)
+    return Table(
+        "Ratings (400 points: odds of 10 to 1; the baseline has 1000)", header, rows, one_line=True
+    )
 
 
 def win_rates_table(standings: Standings) -> Table:
@@ -36,10 +47,17 @@ def win_rates_table(standings: Standings) -> Table:
     ranking = standings.ranking
     shown = ranking[:_MOST_COLUMNS]
     rows = tuple(
-        (_ranked(rank, each), *(_share(standings.win_rate(each.name, other.name)) for other in shown))
+        (
+            _ranked(rank, each),
+            *(_share(standings.win_rate(each.name, other.name)) for other in shown),
+        )
         for rank, each in enumerate(ranking, start=1)
     )
-    cut = f" with rank 1 to {_MOST_COLUMNS}; win_rates.csv has all" if len(ranking) > len(shown) else ""
+    cut = (
+        f" with rank 1 to {_MOST_COLUMNS}; win_rates.csv has all"
+        if len(ranking) > len(shown)
+        else ""
+    )
     return Table(
         f"Win rate of the row's player against that of the column{cut}",
         ("rank and name", *(str(rank) for rank in range(1, len(shown) + 1))),
@@ -57,12 +75,23 @@ def ratings_csv(standings: Standings) -> bytes:
         [
             str(rank),
             each.name,
-            *map(_number, (each.rating.value, each.rating.low, each.rating.high, standings.win_rate(each.name))),
+            *map(
+                _number,
+                (
+                    each.rating.value,
+                    each.rating.low,
+                    each.rating.high,
+                    standings.win_rate(each.name),
+                ),
+            ),
             str(standings.games[each.name]),
             _number(standings.win_rate(each.name, BASELINE)),
             str(standings.missing[each.name]),
             str(standings.wrong[each.name]),
-            *map(_number, (each.at_equal_style.value, each.at_equal_style.low, each.at_equal_style.high)),
+            *map(
+                _number,
+                (each.at_equal_style.value, each.at_equal_style.low, each.at_equal_style.high),
+            ),
         ]
         for rank, each in enumerate(standings.ranking, start=1)
     ]
@@ -72,7 +101,9 @@ def ratings_csv(standings: Standings) -> bytes:
 def win_rates_csv(standings: Standings) -> bytes:
     """The win rate of the row's player against that of the column; an empty cell where they did not meet."""
     names = [each.name for each in standings.ranking]
-    rows = [[name, *(_number(standings.win_rate(name, other)) for other in names)] for name in names]
+    rows = [
+        [name, *(_number(standings.win_rate(name, other)) for other in names)] for name in names
+    ]
     return csv_file([["name", *names], *rows])
 
 

@@ -4,12 +4,15 @@ Rows are added one by one; of a game its result stays, and no text.
 
 The metrics of an evaluation of several candidates.
 
-The win rate at equal style: what the win rate would be if both answers had the same length and markdown.
+The win rate at equal style: what the win rate would be if both answers had the same length and
+    markdown.
 
-After Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic regression of the outcomes on the
-differences in style, evaluated where the differences are zero. It is not the number that Arena-Hard-Auto publishes,
-which centres the differences over the games of all models on its leaderboard, and so is a win rate at their average
-difference: on the same rows the two differ (0.394 here beside 0.353 with their centring, in one comparison).
+After Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic regression of
+the outcomes on the differences in style, evaluated where the differences are zero. It is not the
+number that Arena-Hard-Auto publishes, which centres the differences over the games of all models on
+its leaderboard, and so is a win rate at their average
+difference: on the same rows the two differ (0.394 here beside 0.353 with their centring, in one
+    comparison).
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ _LIST_ITEM = re.compile(r"^[ \t]*(?:\d{1,9}[.)]|[-*+])[ \t]", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 LOOKED_AT = 100_000
 """Characters of an answer in which markdown is counted; the counts of a longer answer are in proportion."""
-# Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and hardly changes it else.
+# Inverse strength of the penalty: it keeps the fit finite if style separates the outcomes, and
+# hardly changes it else.
 _WEAK_PENALTY = 1e4
 
 
@@ -58,8 +62,13 @@ class TextStyle:
 
 def style_of(answer: str) -> TextStyle:
     """The style of an answer."""
-    prose, share = _CODE_BLOCK.sub("", answer[:LOOKED_AT]), min(1.0, LOOKED_AT / max(len(answer), 1))
-    headers, list_items, bold = (round(len(pattern.findall(prose)) / share) for pattern in (_HEADER, _LIST_ITEM, _BOLD))
+    prose, share = (
+        _CODE_BLOCK.sub("", answer[:LOOKED_AT]),
+        min(1.0, LOOKED_AT / max(len(answer), 1)),
+    )
+    headers, list_items, bold = (
+        round(len(pattern.findall(prose)) / share) for pattern in (_HEADER, _LIST_ITEM, _BOLD)
+    )
     return TextStyle(count_tokens(answer), headers, list_items, bold)
 
 
@@ -67,8 +76,8 @@ def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
     """The four differences in style, model minus baseline; each is 0 at equal style.
 
     Returns:
-        Relative length (a−b)/(a+b), then for headers, list items and bold the densities d per token, as
-        (d_a−d_b)/(d_a+d_b+1).
+        Relative length (a−b)/(a+b), then for headers, list items and bold the densities d per
+        token, as (d_a−d_b)/(d_a+d_b+1).
     """
     both = model.tokens + baseline.tokens
     differences = [(model.tokens - baseline.tokens) / both if both else 0.0]
@@ -79,15 +88,17 @@ def style_difference(model: TextStyle, baseline: TextStyle) -> list[float]:
     return differences
 
 
-def style_controlled_win_rate(rows: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float | None:
+def style_controlled_win_rate(
+    rows: Iterable[tuple[Sequence[float], Sequence[float]]],
+) -> float | None:
     """The win rate at equal style.
 
     Args:
         rows: the entries of each row, from 0 to 1, with its style differences; gone through once.
 
     Returns:
-        A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression has no finite
-        answer.
+        A number from 0 to 1; `None` if all entries are wins or all are losses, where the regression
+        has no finite answer.
     """
     import numpy as np  # late, with sklearn: they take a second, which only runs with style control need
     from sklearn.linear_model import LogisticRegression
@@ -146,7 +157,9 @@ class Standings:
         self._asked = [name for name, has_endpoint in candidates.items() if has_endpoint]
         self._rows: list[list[GameOutcome]] = []
         self._styled: list[list[GameOutcome]] = []
-        self._points: defaultdict[tuple[str, str], float] = defaultdict(float)  # of a player against another one
+        self._points: defaultdict[tuple[str, str], float] = defaultdict(
+            float
+        )  # of a player against another one
         self._weights: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def add(self, sample: Sample[GamesOfRow], baseline: str | None) -> None:
@@ -179,7 +192,11 @@ class Standings:
             self._styled.append([self._result(game, styles) for game in row.decided])
 
     def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> GameOutcome:
-        difference = () if styles is None else tuple(style_difference(styles[game.first], styles[game.second]))
+        difference = (
+            ()
+            if styles is None
+            else tuple(style_difference(styles[game.first], styles[game.second]))
+        )
         first, second = self.players.index(game.first), self.players.index(game.second)
         return GameOutcome(first, second, game.points_of(game.first), game.weight, difference)
 
@@ -193,7 +210,9 @@ class Standings:
         """Return the ratings at equal style, if they were asked for."""
         if not self._style:
             return None
-        return rate(len(self.players), self._styled, anchor=len(self.players) - 1, seed=self._seed)[0]
+        return rate(len(self.players), self._styled, anchor=len(self.players) - 1, seed=self._seed)[
+            0
+        ]
 
     def win_rate(self, player: str, other: str | None = None) -> float | None:
         """Return the share of points of a player in its games against another one, or in all; `None` without one."""
@@ -207,7 +226,9 @@ class Standings:
         unknown = Rating(None)
         styled = self.style_ratings or [unknown] * len(self.players)
         ranks = map(PlayerRank, self.players, self.ratings[0], styled)
-        return sorted(ranks, key=lambda each: math.inf if each.rating.value is None else -each.rating.value)
+        return sorted(
+            ranks, key=lambda each: math.inf if each.rating.value is None else -each.rating.value
+        )
 
 
 class PlayerRank(NamedTuple):
@@ -235,7 +256,9 @@ def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> Non
         metrics: where they go.
         games: the games of a row that the judge has decided.
     """
-    points: Mapping[tuple[str, str], float] = {(game.first, game.second): game.points_of(game.first) for game in games}
+    points: Mapping[tuple[str, str], float] = {
+        (game.first, game.second): game.points_of(game.first) for game in games
+    }
     for (first, second), won in points.items():
         metrics.mean("first_position_advantage", 2.0 * won - 1.0)
         other_order = points.get((second, first))
@@ -267,8 +290,12 @@ def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
     metrics.number(ANSWER_ERRORS, standings.missing.total() / (standings.rows * len(candidates)))
 
 
-def _add_ratings(metrics: MetricAggregator, name: str, candidates: Sequence[str], ratings: Sequence[Rating]) -> None:
-    for candidate, rating in zip(candidates, ratings, strict=False):  # the baseline's is last, and given
+def _add_ratings(
+    metrics: MetricAggregator, name: str, candidates: Sequence[str], ratings: Sequence[Rating]
+) -> None:
+    for candidate, rating in zip(
+        candidates, ratings, strict=False
+    ):  # the baseline's is last, and given
         names = with_bounds(f"{name}_{slug(candidate)}")
         for each, value in zip(names, (rating.value, rating.low, rating.high), strict=True):
             if value is None:

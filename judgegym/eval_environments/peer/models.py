@@ -13,7 +13,12 @@ from functools import cached_property
 from judgegym.engine.completions import Clients
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.verbs import Verb
-from judgegym.eval_environments.models import Candidate, ModelSettings, compared_models, open_candidates
+from judgegym.eval_environments.models import (
+    Candidate,
+    ModelSettings,
+    compared_models,
+    open_candidates,
+)
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.peers import PeerDetail, PeerTaskJudge
@@ -39,7 +44,9 @@ class PeerModels:
     In training the policy is the only candidate, and the judges are frozen.
     """
 
-    def __init__(self, settings: EnvSettings[SelfCritiqueConfig], clients: Clients, verb: Verb) -> None:
+    def __init__(
+        self, settings: EnvSettings[SelfCritiqueConfig], clients: Clients, verb: Verb
+    ) -> None:
         """Open no client yet."""
         self._settings, self._config = settings, settings.env
         self._clients = clients
@@ -54,7 +61,9 @@ class PeerModels:
     @cached_property
     def judge_settings(self) -> list[ModelSettings]:
         """The settings of the judges in evaluations: `judges`, or the candidates that have an endpoint."""
-        return self._config.judges or [model for model in self.candidate_settings if model.base_url is not None]
+        return self._config.judges or [
+            model for model in self.candidate_settings if model.base_url is not None
+        ]
 
     @cached_property
     def candidates(self) -> list[Candidate]:
@@ -66,7 +75,9 @@ class PeerModels:
         if self._is_training:
             return [Candidate(POLICY, self._clients.policy, self._config)]
         if not self.candidate_settings:
-            raise SettingsError("--env.candidates: evaluate needs models to compare, as YAML or a JSON list")
+            raise SettingsError(
+                "--env.candidates: evaluate needs models to compare, as YAML or a JSON list"
+            )
         return open_candidates(self.candidate_settings, self._config, self._client)
 
     @cached_property
@@ -89,10 +100,16 @@ class PeerModels:
         Raises:
             SettingsError: an API key is missing.
         """
-        named = self._config.judges or [model for model in self._config.candidates if model.base_url is not None]
+        named = self._config.judges or [
+            model for model in self._config.candidates if model.base_url is not None
+        ]
         if named:
             return [self._peer(model) for model in named]
-        return [PeerModel(self._config.judge_model_name, PeerTaskJudge(self._config, self._clients.judge))]
+        return [
+            PeerModel(
+                self._config.judge_model_name, PeerTaskJudge(self._config, self._clients.judge)
+            )
+        ]
 
     @property
     def pairs(self) -> int:
@@ -105,12 +122,16 @@ class PeerModels:
 
     def _peer(self, model: ModelSettings) -> PeerModel:
         if model.base_url is None:
-            raise SettingsError(f"--env.judges: the model {model.name!r} has a file of answers and cannot judge")
+            raise SettingsError(
+                f"--env.judges: the model {model.name!r} has a file of answers and cannot judge"
+            )
         return PeerModel(model.name, PeerTaskJudge(self._config, self._client(model)))
 
     def _client(self, model: ModelSettings) -> ChatClient:
         if model.identity not in self._opened:
-            self._opened[model.identity] = self._clients.open_judge(model.chat_settings(self._config))
+            self._opened[model.identity] = self._clients.open_judge(
+                model.chat_settings(self._config)
+            )
         return self._opened[model.identity]
 
 
@@ -144,17 +165,26 @@ def calls_and_price(
         for candidate in candidates:
             if candidate.base_url is not None:
                 answers += 1
-                usages[candidate.name] += candidate.endpoint.prices.priced(Usage(asked, _ANSWER_TOKENS))
+                usages[candidate.name] += candidate.endpoint.prices.priced(
+                    Usage(asked, _ANSWER_TOKENS)
+                )
             for judge in judges:
                 if include_self or judge.name != candidate.name:
                     judgments += 1
                     counted = Usage(shown * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds))
                     usages[judge.name] += judge.endpoint.prices.priced(counted)
     total = answers + judgments * (1 + rounds)
-    critiques = f" and up to {judgments * rounds} critiques: up to {total} calls" if rounds else f": {total} calls"
+    critiques = (
+        f" and up to {judgments * rounds} critiques: up to {total} calls"
+        if rounds
+        else f": {total} calls"
+    )
     cost = sum(usages.values(), Usage()).cost
     if cost is not None:
-        price = f"about ${cost:.2f} at {_ANSWER_TOKENS} tokens an answer and {_JUDGMENT_TOKENS} a judgment"
+        price = (
+            f"about ${cost:.2f} at {_ANSWER_TOKENS} tokens an answer and {_JUDGMENT_TOKENS} a "
+            "judgment"
+        )
     else:
         unknown = ", ".join(name for name, usage in usages.items() if usage.cost is None)
         price = f"the cost is unknown (price_input and price_output of {unknown})"

@@ -1,8 +1,8 @@
 """Ranking from a table of peers' scores: adjusted for the judges' leniency, with intervals; and self-preference.
 
-If models do not judge themselves, plain column means are unfair to a candidate whose own judge is lenient, because that
-judge scores all candidates but this one. Therefore a score is fitted as a judge's effect plus a candidate's effect, by
-least squares.
+If models do not judge themselves, plain column means are unfair to a candidate whose own judge is
+lenient, because that judge scores all candidates but this one. Therefore a score is fitted as a
+judge's effect plus a candidate's effect, by least squares.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from judgegym.statistics.agreement import Interval
 
-if TYPE_CHECKING:  # numpy is imported where it is used: the environment's help and `judgegym list` do without
+if (
+    TYPE_CHECKING
+):  # numpy is imported where it is used: the environment's help and `judgegym list` do without
     import numpy as np
     from numpy.typing import NDArray
 
@@ -43,12 +45,13 @@ def means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
 def leniency_adjusted(scores: Floats) -> list[float | None] | str:
     """The score of each candidate as the mean judge would give it.
 
-    score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted score is μ +
-    candidate, where the judges' effects have mean 0. Without missing cells that is the column mean.
+    score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted
+    score is μ + candidate, where the judges' effects have mean 0. Without missing cells that is the
+    column mean.
 
     Returns:
-        A number for each candidate, `None` for one without scores; or the reason why no candidate has one: there are no
-        scores, or some judges and candidates share no scores with the others.
+        A number for each candidate, `None` for one without scores; or the reason why no candidate
+        has one: there are no scores, or some judges and candidates share no scores with the others.
     """
     sums, counts = sums_and_counts(scores)
     return _fit(sums.sum(axis=0), counts.sum(axis=0))
@@ -64,13 +67,19 @@ def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     sums, counts = sums[np.ix_(judges, candidates)], counts[np.ix_(judges, candidates)]
     if not _is_connected(counts):
         return "the table falls apart into judges and candidates that never meet"
-    # The normal equations of the one-hot design: judges first, then candidates. They determine the effects up to one
-    # constant, which is chosen so that the judges' effects have mean 0.
-    normal = np.block([[np.diag(counts.sum(axis=1)), counts], [counts.T, np.diag(counts.sum(axis=0))]])
-    effects = np.linalg.lstsq(normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None)[0]
+    # The normal equations of the one-hot design: judges first, then candidates. They determine the
+    # effects up to one constant, which is chosen so that the judges' effects have mean 0.
+    normal = np.block(
+        [[np.diag(counts.sum(axis=1)), counts], [counts.T, np.diag(counts.sum(axis=0))]]
+    )
+    effects = np.linalg.lstsq(
+        normal, np.concatenate([sums.sum(axis=1), sums.sum(axis=0)]), rcond=None
+    )[0]
     leniency = effects[: len(judges)].mean()
     for candidate, effect in zip(candidates, effects[len(judges) :], strict=True):
-        adjusted[candidate] = round(float(effect + leniency), _DIGITS) + 0.0  # no −0.0, no noise of the least squares
+        adjusted[candidate] = (
+            round(float(effect + leniency), _DIGITS) + 0.0
+        )  # no −0.0, no noise of the least squares
     return adjusted
 
 
@@ -95,8 +104,9 @@ def adjusted_intervals(
 ) -> list[Interval | None]:
     """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
 
-    A round is left out if its queries have no adjusted score for a candidate that has scores in other queries. With one
-    query each interval is a point. Without adjusted scores the list is empty.
+    A round is left out if its queries have no adjusted score for a candidate that has scores in
+    other queries. With one query each interval is a point. Without adjusted scores the list is
+    empty.
 
     Source:
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
@@ -112,13 +122,19 @@ def adjusted_intervals(
     rounds = rounds if queries > 1 else 1
     block = max(1, _CELLS_AT_ONCE // max(1, queries))
     for start in range(0, rounds, block):
-        drawn = (generator.integers(0, queries, size=queries) for _ in range(min(block, rounds - start)))
+        drawn = (
+            generator.integers(0, queries, size=queries) for _ in range(min(block, rounds - start))
+        )
         weights = np.array([np.bincount(each, minlength=queries) for each in drawn], dtype=float)
-        for each in zip(np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1), strict=True):
+        for each in zip(
+            np.tensordot(weights, sums, 1), np.tensordot(weights, counts, 1), strict=True
+        ):
             key = each[0].tobytes() + each[1].tobytes()
             if key not in fits:
                 fit = _fit(*each)
-                fits[key] = [] if isinstance(fit, str) else [value for value in fit if value is not None]
+                fits[key] = (
+                    [] if isinstance(fit, str) else [value for value in fit if value is not None]
+                )
             if len(fits[key]) == len(candidates):
                 samples.append(fits[key])
     if not len(candidates) or not samples:
@@ -133,8 +149,8 @@ def adjusted_intervals(
 def self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
     """How many points more a model gives itself than other judges give it.
 
-    Each judge's scores are first centred on the mean over the candidates that it scored, so that leniency is not
-    taken for self-preference.
+    Each judge's scores are first centred on the mean over the candidates that it scored, so that
+    leniency is not taken for self-preference.
 
     Args:
         scores: scores in which the model judges itself.
@@ -142,8 +158,8 @@ def self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
         candidate: the index of the model among the candidates.
 
     Returns:
-        The model's centred score of itself minus the mean of the other judges' centred scores of it; or why there is
-        none.
+        The model's centred score of itself minus the mean of the other judges' centred scores of
+        it; or why there is none.
 
     Source:
         Panickssery et al., LLM Evaluators Recognize and Favor Their Own Generations (2024).

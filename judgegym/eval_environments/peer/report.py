@@ -32,8 +32,18 @@ def score_table(results: PeerResults, number: int) -> Table:
         )
         for judge, row in zip(results.judges, means(results.scores[number], 0), strict=True)
     )
-    when = "ahead of the critique" if number == 0 and results.rounds else f"after round {number}" if number else ""
-    return Table(" ".join(part for part in ("Scores", when) if part), (_CORNER, *results.candidates), tuple(rows))
+    when = (
+        "ahead of the critique"
+        if number == 0 and results.rounds
+        else f"after round {number}"
+        if number
+        else ""
+    )
+    return Table(
+        " ".join(part for part in ("Scores", when) if part),
+        (_CORNER, *results.candidates),
+        tuple(rows),
+    )
 
 
 def _cell(mean: float, missing: int) -> str:
@@ -44,7 +54,10 @@ def _cell(mean: float, missing: int) -> str:
 def score_csv(results: PeerResults, number: int) -> bytes:
     """`score_table` as CSV: only numbers, and an empty cell for a missing score."""
     judges = zip(results.judges, means(results.scores[number], 0), strict=True)
-    rows = ((judge, *("" if math.isnan(mean) else f"{mean:.10g}" for mean in row)) for judge, row in judges)
+    rows = (
+        (judge, *("" if math.isnan(mean) else f"{mean:.10g}" for mean in row))
+        for judge, row in judges
+    )
     return csv_file([("judge", *results.candidates), *rows])
 
 
@@ -68,9 +81,17 @@ def ranking_table(results: PeerResults) -> Table:
         cells = (candidate, _number(score), shown, _number(mean), _number(earlier))
         rows.append((float("-inf") if key is None else key, cells))
     rows.sort(key=lambda row: -row[0])
-    header = ("rank and candidate", "adjusted for leniency", "95 %", "column mean", "adjusted, ahead of the critique")
+    header = (
+        "rank and candidate",
+        "adjusted for leniency",
+        "95 %",
+        "column mean",
+        "adjusted, ahead of the critique",
+    )
     return Table(
-        "Ranking" if not isinstance(adjusted, str) else f"Ranking by column means, since {adjusted}",
+        "Ranking"
+        if not isinstance(adjusted, str)
+        else f"Ranking by column means, since {adjusted}",
         header,
         tuple((f"{rank}. {cells[0]}", *cells[1:]) for rank, (_, cells) in enumerate(rows, start=1)),
     )
@@ -106,7 +127,9 @@ def add_metrics(metrics: MetricAggregator, results: PeerResults, *, expected_cel
 
 def _add_changes(metrics: MetricAggregator, suffix: str, changes: Changes) -> None:
     if changes.cells:
-        metrics.ratio(f"critique_changed_rate{suffix}", changes.raised + changes.lowered, changes.cells)
+        metrics.ratio(
+            f"critique_changed_rate{suffix}", changes.raised + changes.lowered, changes.cells
+        )
         metrics.ratio(f"critique_raised_rate{suffix}", changes.raised, changes.cells)
         metrics.ratio(f"critique_lowered_rate{suffix}", changes.lowered, changes.cells)
         metrics.ratio(f"critique_mean_change{suffix}", changes.total, changes.cells)
@@ -124,7 +147,11 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
         _add(metrics, f"{name}_ci_low", no_interval if interval is None else interval.low)
         _add(metrics, f"{name}_ci_high", no_interval if interval is None else interval.high)
         if results.rounds:
-            _add(metrics, f"{name}_before_critique", before if isinstance(before, str) else before[number])
+            _add(
+                metrics,
+                f"{name}_before_critique",
+                before if isinstance(before, str) else before[number],
+            )
 
 
 def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
@@ -169,12 +196,15 @@ def history_lines(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[Mapping[s
             }
 
 
-def readable_report(results: PeerResults, tables: Callable[[], Iterable[tuple[str, PeerTable]]]) -> Iterator[str]:
+def readable_report(
+    results: PeerResults, tables: Callable[[], Iterable[tuple[str, PeerTable]]]
+) -> Iterator[str]:
     """The paragraphs of a report in Markdown: all tables, what is missing, and the history.
 
     Args:
         results: all queries.
-        tables: reads the table of each query, with the query's id; called for each part of the report.
+        tables: reads the table of each query, with the query's id; called for each part of the
+            report.
     """
     yield "# Peer evaluation"
     yield _markdown(ranking_table(results))
@@ -223,4 +253,7 @@ def _history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
 
 def tables_to_show(results: PeerResults) -> Sequence[Table]:
     """The score table of each round, and the ranking."""
-    return [*(score_table(results, number) for number in range(results.rounds + 1)), ranking_table(results)]
+    return [
+        *(score_table(results, number) for number in range(results.rounds + 1)),
+        ranking_table(results),
+    ]

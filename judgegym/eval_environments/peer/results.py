@@ -1,6 +1,7 @@
 """The numbers of a peer evaluation, collected from its tables one by one: of a cell its scores stay, and no text.
 
-The scores of one query: a cell for each judge and candidate, with its rounds of critique or why it is empty.
+The scores of one query: a cell for each judge and candidate, with its rounds of critique or why it
+    is empty.
 """
 
 from __future__ import annotations
@@ -159,7 +160,12 @@ class PeerResults:
 
     @classmethod
     def of(
-        cls, tables: Iterable[PeerTable], *, judges: tuple[str, ...], candidates: tuple[str, ...], seed: int
+        cls,
+        tables: Iterable[PeerTable],
+        *,
+        judges: tuple[str, ...],
+        candidates: tuple[str, ...],
+        seed: int,
     ) -> PeerResults:
         """Collect the scores of the queries' tables, which are gone through once."""
         import numpy as np
@@ -182,7 +188,11 @@ class PeerResults:
                 missing[cell.judge, cell.candidate] += cell.score is None
                 all_changes.add(cell)
                 changes[cell.judge].add(cell)
-                place = start + judges.index(cell.judge) * len(candidates) + candidates.index(cell.candidate)
+                place = (
+                    start
+                    + judges.index(cell.judge) * len(candidates)
+                    + candidates.index(cell.candidate)
+                )
                 for number, scores in enumerate(after):
                     score = cell.after(number)
                     if score is not None:
@@ -190,7 +200,9 @@ class PeerResults:
         return cls(
             judges=judges,
             candidates=candidates,
-            scores=[np.asarray(scores).reshape(-1, len(judges), len(candidates)) for scores in after],
+            scores=[
+                np.asarray(scores).reshape(-1, len(judges), len(candidates)) for scores in after
+            ],
             missing=+missing,
             all_changes=all_changes,
             changes=changes,

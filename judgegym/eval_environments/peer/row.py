@@ -1,6 +1,7 @@
 """Evaluate one query: all candidates answer it, and all judges score each answer.
 
-Score the answers to a query by all judges: a column of the query's table each, and the table as one judgment.
+Score the answers to a query by all judges: a column of the query's table each, and the table as one
+    judgment.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.models import Candidate, CandidatesRunner
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import PeerModel, PeerModels, calls_and_price
-from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerResults, PeerTable, cell_of, cells_of
+from judgegym.eval_environments.peer.results import (
+    PeerAnswer,
+    PeerCell,
+    PeerResults,
+    PeerTable,
+    cell_of,
+    cells_of,
+)
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
@@ -60,10 +68,17 @@ async def score_all(
     """
     judges = [judge for judge in peers if include_self or judge.name != answer.candidate]
     if answer.answer is None:
-        empty = (PeerCell(judge.name, answer.candidate, "policy_failed", error=answer.error) for judge in judges)
+        empty = (
+            PeerCell(judge.name, answer.candidate, "policy_failed", error=answer.error)
+            for judge in judges
+        )
         return Column(answer, tuple(empty))
     task = JudgeTask(query, (answer.answer,), rubric=rubric)
-    scores = {cell.judge: cell for cell in known if cell.score is not None and cell.candidate == answer.candidate}
+    scores = {
+        cell.judge: cell
+        for cell in known
+        if cell.score is not None and cell.candidate == answer.candidate
+    }
 
     async def score(peer: PeerModel) -> tuple[PeerCell, tuple[JudgeCall[object], ...]]:
         if peer.name in scores:
@@ -89,17 +104,27 @@ def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[
         columns: the candidates' answers with their cells.
         peers: the judges; cells come in their order, those of the first judge first.
     """
-    cells = tuple(cell for judge in peers for column in columns for cell in column.cells if cell.judge == judge.name)
+    cells = tuple(
+        cell
+        for judge in peers
+        for column in columns
+        for cell in column.cells
+        if cell.judge == judge.name
+    )
     calls = tuple(call for column in columns for call in column.calls)
     table = PeerTable(tuple(column.answer for column in columns), cells)
     suspects = sum(column.suspects for column in columns)
     scores = [cell.score for cell in cells if cell.score is not None]
     if scores:
         reasonings = "\n\n".join(
-            f"{cell.judge}: {cell.score}. {cell.reasoning}" for cell in cells if cell.score is not None
+            f"{cell.judge}: {cell.score}. {cell.reasoning}"
+            for cell in cells
+            if cell.score is not None
         )
         mean = sum(scores) / len(scores)
-        return Judgment(mean, Status.OK, explanation=reasonings, calls=calls, detail=table, suspects=suspects)
+        return Judgment(
+            mean, Status.OK, explanation=reasonings, calls=calls, detail=table, suspects=suspects
+        )
     reasons = "; ".join(dict.fromkeys(cell.error for cell in cells if cell.error))
     unparsable = any(cell.status == Status.UNPARSABLE.value for cell in cells)
     status = Status.UNPARSABLE if unparsable else Status.JUDGE_FAILED
@@ -109,7 +134,9 @@ def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[
 class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
     """Evaluates the queries of one evaluation."""
 
-    def __init__(self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels) -> None:
+    def __init__(
+        self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels
+    ) -> None:
         """Compare `models`."""
         super().__init__(env)
         self._config = env.config
@@ -127,7 +154,8 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         _ = self._models.judges
         if not self._models.pairs:
             raise SettingsError(
-                "--env.judges: no judge has a candidate to score; add judges, candidates or env.include_self"
+                "--env.judges: no judge has a candidate to score; add judges, candidates or "
+                "env.include_self"
             )
 
     @property
@@ -179,7 +207,9 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         """Return whether no cell is missing."""
         return sample.finished and all(cell.score is not None for cell in cells_of(sample.judgment))
 
-    def write_report(self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Sequence[Table]:
+    def write_report(
+        self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]
+    ) -> Sequence[Table]:
         """Write `scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`, and return the tables to show."""
         if not rows:
             return ()
@@ -190,11 +220,16 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
             path / "critique_history.jsonl",
             lambda: (wire.dumps(line) + b"\n" for line in report.history_lines(tables_of(rows))),
         )
-        write_atomic(path / "report.md", lambda: _paragraphs(report.readable_report(results, lambda: tables_of(rows))))
+        write_atomic(
+            path / "report.md",
+            lambda: _paragraphs(report.readable_report(results, lambda: tables_of(rows))),
+        )
         return report.tables_to_show(results)
 
 
-def results_of(models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]], *, seed: int) -> PeerResults:
+def results_of(
+    models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]], *, seed: int
+) -> PeerResults:
     """Collect the scores of all queries."""
     return PeerResults.of(
         (table for _, table in tables_of(rows)),
@@ -204,7 +239,9 @@ def results_of(models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTab
     )
 
 
-def tables_of(rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Iterator[tuple[str, PeerTable]]:
+def tables_of(
+    rows: Sequence[tuple[PeerTask, Sample[PeerTable]]],
+) -> Iterator[tuple[str, PeerTable]]:
     """Read the table of each query that has one, with the query's id."""
     for task, sample in rows:
         if sample.judgment is not None and sample.judgment.detail is not None:

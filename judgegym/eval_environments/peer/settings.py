@@ -54,7 +54,8 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
             self.critique_rounds = self.judge_critique_rounds
         elif len(given) == 2 and self.critique_rounds != self.judge_critique_rounds:
             raise ValueError(
-                f"critique_rounds ({self.critique_rounds}) and judge_critique_rounds ({self.judge_critique_rounds}) "
+                f"critique_rounds ({self.critique_rounds}) and judge_critique_rounds "
+                f"({self.judge_critique_rounds}) "
                 "are one setting, and differ"
             )
         self.judge_critique_rounds = self.critique_rounds
@@ -94,7 +95,9 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
         DataError: a row has no query, a rubric that is not text, or the id of another row.
     """
     warn_unused_columns(rows, (_QUERY,), ("rubric",))
-    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric))
+    return TaskList.of(
+        by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric)
+    )
 
 
 def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
@@ -103,4 +106,6 @@ def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
     query = row.filled_text(*_QUERY)
     if query is None:
         raise row.lacks("text in query, question or prompt")
-    return PeerTask(uid, query, row.filled_text("rubric") or default_rubric, row.optional_text("category"))
+    return PeerTask(
+        uid, query, row.filled_text("rubric") or default_rubric, row.optional_text("category")
+    )

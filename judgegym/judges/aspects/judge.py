@@ -1,15 +1,17 @@
 """The aspect judge: a yes/no question about a submission, decided by a majority of independent votes.
 
-Source: the ragas project's aspect critique with its `strictness`, the number of judge calls whose majority is the
-verdict. A verdict answers the question; the aspect's `polarity` says whether a yes is good or bad.
+Source: the ragas project's aspect critique with its `strictness`, the number of judge calls whose
+majority is the verdict. A verdict answers the question; the aspect's `polarity` says whether a yes
+is good or bad.
 
 Votes on one aspect, and the verdict of their majority.
 
 Several aspects of one submission, combined into one judgment.
 
-The score is Σ w·v / Σ w, where w is the weight of an aspect and v its value from 0 (bad) to 1 (good). A value is the
-majority's verdict (`majority`) or the share of yes votes (`share`), reversed for polarity −1. If the majority fails a
-submission in an aspect with `veto`, the score is 0. If an aspect has no verdict, there is no score.
+The score is Σ w·v / Σ w, where w is the weight of an aspect and v its value from 0 (bad) to 1
+(good). A value is the majority's verdict (`majority`) or the share of yes votes (`share`), reversed
+for polarity −1. If the majority fails a submission in an aspect with `veto`, the score is 0. If an
+aspect has no verdict, there is no score.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ class AspectDetail:
         aspect: the name of the aspect.
         yes: the majority's verdict; `None` without a majority.
         yes_share: share of yes among the votes with a verdict; `None` if no vote has one.
-        agreement: share of those votes that agree with the majority; `None` without a majority, or if self-critique
-            has reversed it.
+        agreement: share of those votes that agree with the majority; `None` without a majority, or
+            if self-critique has reversed it.
         reason: the reasons of the majority, one per line.
         votes: every call, in the order of its number; a call without a verdict was repeated.
         strictness_requested: the `strictness` of the settings.
@@ -119,7 +121,9 @@ def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> Aspe
     leading = max(yes, len(verdicts) - yes)
     decided = leading > effective // 2
     verdict = yes == leading if decided else None
-    reasons = [vote.reason or vote.text for vote in votes if vote.yes is not None and vote.yes == verdict]
+    reasons = [
+        vote.reason or vote.text for vote in votes if vote.yes is not None and vote.yes == verdict
+    ]
     return AspectDetail(
         aspect=aspect,
         yes=verdict,
@@ -171,30 +175,47 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 component=aspect.name,
                 votes=settings.votes_on(aspect),
                 # To stop at a majority would bias the share towards 0 or 1.
-                missing=None if settings.scoring == "share" else partial(_votes_to_majority, settings.votes_on(aspect)),
+                missing=None
+                if settings.scoring == "share"
+                else partial(_votes_to_majority, settings.votes_on(aspect)),
             )
             for aspect in self._aspects(task)
         ]
 
-    def combine(self, task: JudgeTask, answers: Sequence[Answers[AspectVerdict]]) -> Judgment[PanelDetail]:
+    def combine(
+        self, task: JudgeTask, answers: Sequence[Answers[AspectVerdict]]
+    ) -> Judgment[PanelDetail]:
         """Combine the verdicts of all majorities; without a score if there is none on an aspect."""
         aspects = self._aspects(task)
         details = tuple(
             _verdict(replies, self.settings.strictness_of(aspect))
             for aspect, replies in zip(aspects, answers, strict=True)
         )
-        undecided = [(detail, replies) for detail, replies in zip(details, answers, strict=True) if detail.yes is None]
-        judgment = _without_majority(details, undecided) if undecided else self._decided(aspects, details)
+        undecided = [
+            (detail, replies)
+            for detail, replies in zip(details, answers, strict=True)
+            if detail.yes is None
+        ]
+        judgment = (
+            _without_majority(details, undecided) if undecided else self._decided(aspects, details)
+        )
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
-        shares = [one.agreement for one in details if one.agreement is not None and len(one.votes) > 1]
+        shares = [
+            one.agreement for one in details if one.agreement is not None and len(one.votes) > 1
+        ]
         return replace(
             judgment,
             components=values,
             confidences=least_agreement(shares),
-            verdicts=tuple(NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name)) for one in aspects),
+            verdicts=tuple(
+                NamedVerdict(one.name, one.polarity * one.weight, values.get(one.name))
+                for one in aspects
+            ),
         )
 
-    def critique_requests(self, task: JudgeTask, answers: Answers[AspectVerdict]) -> list[CritiqueRequest]:
+    def critique_requests(
+        self, task: JudgeTask, answers: Answers[AspectVerdict]
+    ) -> list[CritiqueRequest]:
         """A request for the majority's verdict on the aspect, whatever the number of votes."""
         question = answers.question
         detail = _verdict(answers, question.votes)
@@ -211,7 +232,9 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         """The aspects of the task or those of the settings."""
         return self.settings.aspects if task.aspects is None else task.aspects
 
-    def _decided(self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]) -> Judgment[PanelDetail]:
+    def _decided(
+        self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]
+    ) -> Judgment[PanelDetail]:
         """The judgment of aspects that all have a verdict."""
         score, veto = combined_score(aspects, details, self.settings.scoring)
         verdicts = [(detail.aspect, in_a_word(detail.yes), detail.reason) for detail in details]
@@ -238,17 +261,21 @@ def _verdict(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
     for call in answers.revisions.get(aspect, ()):
         assert call.value is not None  # one without a verdict is no revision
         if call.value.yes != detail.yes:
-            detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
+            detail = replace(
+                detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None
+            )
         detail = replace(detail, reason=call.value.reason or call.text)
     return detail
 
 
 def _without_majority(
-    details: tuple[AspectDetail, ...], undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]]
+    details: tuple[AspectDetail, ...],
+    undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]],
 ) -> Judgment[PanelDetail]:
     """The judgment of aspects of which some have no verdict, and why they have none."""
     reasons = [
-        f"{detail.aspect}: no majority of {detail.strictness_effective} in {len(detail.votes) - detail.redrawn} "
+        f"{detail.aspect}: no majority of {detail.strictness_effective} in "
+        f"{len(detail.votes) - detail.redrawn} "
         f"verdicts: {errors_of(answers.calls)}"
         for detail, answers in undecided
     ]
@@ -279,7 +306,9 @@ def combined_score(
     for aspect, detail in zip(aspects, details, strict=True):
         if detail.yes is None or detail.yes_share is None:
             raise ValueError(f"the aspect {aspect.name!r} has no verdict")
-        total += aspect.weight * aspect.value(float(detail.yes) if scoring == "majority" else detail.yes_share)
+        total += aspect.weight * aspect.value(
+            float(detail.yes) if scoring == "majority" else detail.yes_share
+        )
         weight += aspect.weight
         if aspect.veto and veto is None and not aspect.passes(detail.yes):
             veto = aspect.name

@@ -1,17 +1,19 @@
 """Criteria with points, and how they are read from rows and settings.
 
-Reads, as they are published: HealthBench's `rubrics` ({criterion, points, tags}), those of its Professional variant
-({criterion_text, points}) and ResearchRubrics' ({criterion, axis, weight}, whose axis is a tag); Rubrics as Rewards'
-and RubricHub's ({title, description, weight}) and `rubric_list` ("Essential Criteria: …"), or entries with a category
-instead of a weight; verl's ({criterion, points, tags}, whose tags are an object); our aspects, by name or as objects;
-and one's own list, or a mapping of names. A criterion of verl that a rule should verify is judged as the others are,
-with the tag `verifier:rule`.
+Reads, as they are published: HealthBench's `rubrics` ({criterion, points, tags}), those of its
+Professional variant ({criterion_text, points}) and ResearchRubrics' ({criterion, axis, weight},
+whose axis is a tag); Rubrics as Rewards' and RubricHub's ({title, description, weight}) and
+`rubric_list` ("Essential Criteria: …"), or entries with a category instead of a weight; verl's
+({criterion, points, tags}, whose tags are an object); our aspects, by name or as objects; and one's
+own list, or a mapping of names. A criterion of verl that a rule should verify is judged as the
+others are, with the tag `verifier:rule`.
 
-Guarantee: at least one criterion, each with a text and a name of its own, and not all with 0 points; otherwise one line
-says which criterion is wrong. A field that nothing reads is an error.
+Guarantee: at least one criterion, each with a text and a name of its own, and not all with 0
+points; otherwise one line says which criterion is wrong. A field that nothing reads is an error.
 
-Sources: Arora et al., HealthBench (2025); Gunjal et al., Rubrics as Rewards (2025), whose weights by category are 1.0,
-0.7, 0.3 and 0.9. Here a pitfall has −0.9 points: to meet it is bad, as the negative weights of their data say.
+Sources: Arora et al., HealthBench (2025); Gunjal et al., Rubrics as Rewards (2025), whose weights
+by category are 1.0, 0.7, 0.3 and 0.9. Here a pitfall has −0.9 points: to meet it is bad, as the
+negative weights of their data say.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ from judgegym.llm import wire
 
 MOST_CRITERIA = 256
 """The most criteria of a row: each is a paid part of a call."""
-CATEGORIES: Mapping[str, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": -0.9}
+CATEGORIES: Mapping[str, float] = {
+    "essential": 1.0,
+    "important": 0.7,
+    "optional": 0.3,
+    "pitfall": -0.9,
+}
 """The points of a criterion that has a category in place of a number."""
 
 _NAMES, _TITLES = ("name", "id"), ("title",)
@@ -64,7 +71,8 @@ class Criterion(BaseModel):
         points: how much it counts; negative if it is bad to meet it; 0 if it is only observed.
         tags: groups of criteria that have a score of their own.
         options: the answers to choose from, in place of met and unmet.
-        required: a submission that does not meet it (of negative points: that meets it) gets the row's lowest score.
+        required: a submission that does not meet it (of negative points: that meets it) gets the
+            row's lowest score.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,13 +90,20 @@ class Criterion(BaseModel):
         if not self.text.strip():
             raise ValueError("expected a text, found a blank one")
         if len({*labels}) < len(labels) or len(labels) == 1 or CANNOT_ASSESS in labels:
-            raise ValueError(f"options: expected two or more different labels, none of them {CANNOT_ASSESS}")
+            raise ValueError(
+                f"options: expected two or more different labels, none of them {CANNOT_ASSESS}"
+            )
         return self
 
     def words(self, *, cannot_assess: bool) -> Words:
         """The words that are verdicts on it, with their values."""
-        own: dict[str, float | None] = {option.label.strip(): option.value for option in self.options}
-        return {**(own or {MET: 1.0, UNMET: 0.0}), **({CANNOT_ASSESS: None} if cannot_assess else {})}
+        own: dict[str, float | None] = {
+            option.label.strip(): option.value for option in self.options
+        }
+        return {
+            **(own or {MET: 1.0, UNMET: 0.0}),
+            **({CANNOT_ASSESS: None} if cannot_assess else {}),
+        }
 
     def good(self, value: float) -> float:
         """The value as a number from 0 (bad) to 1 (good)."""
@@ -99,8 +114,8 @@ def read_criteria(value: object) -> tuple[Criterion, ...]:
     """The criteria of a row or a setting, checked.
 
     Args:
-        value: a list of texts, names of aspects, and objects; a mapping of names to these; an object with such a list
-            under `criteria`; or any of them as JSON text.
+        value: a list of texts, names of aspects, and objects; a mapping of names to these; an
+            object with such a list under `criteria`; or any of them as JSON text.
 
     Raises:
         ValueError: they cannot be read; the message says which one is wrong, counted from 1.
@@ -113,7 +128,9 @@ def read_criteria(value: object) -> tuple[Criterion, ...]:
     if isinstance(value, Mapping) and "criteria" in value and len(value) == 1:
         value = value["criteria"]
     if isinstance(value, Mapping):
-        value = [{"name": name, **_fields(entry)} for name, entry in value.items() if entry is not None]
+        value = [
+            {"name": name, **_fields(entry)} for name, entry in value.items() if entry is not None
+        ]
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"expected a list of criteria, found {type(value).__name__}")
     read = [_criterion(entry, number) for number, entry in enumerate(value, start=1)]
@@ -136,7 +153,9 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
     """
     if not 1 <= len(criteria) <= MOST_CRITERIA:
         raise ValueError(f"expected 1 to {MOST_CRITERIA} criteria, found {len(criteria)}")
-    slugs = Counter(slug(criterion.name) for criterion in criteria)  # as they stand in the names of metrics
+    slugs = Counter(
+        slug(criterion.name) for criterion in criteria
+    )  # as they stand in the names of metrics
     same = [criterion.name for criterion in criteria if slugs[slug(criterion.name)] > 1]
     if same:
         raise ValueError(f"these criteria have the same name: {', '.join(map(repr, same))}")
@@ -162,7 +181,9 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
             options = [{"label": label, "value": worth} for label, worth in options.items()]
         made = Criterion.model_validate(
             {
-                "name": next((str(one) for one in (name, title) if one is not None), f"criterion_{number}"),
+                "name": next(
+                    (str(one) for one in (name, title) if one is not None), f"criterion_{number}"
+                ),
                 "text": _first(fields, _TEXTS) or "",
                 "points": _points(fields),
                 "tags": _tags(_first(fields, _TAGS)),
@@ -173,7 +194,9 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
     except ValidationError as error:
         first = error.errors()[0]
         place = "".join(f"{part}: " for part in first["loc"])
-        raise ValueError(f"criterion {number}: {place}{first['msg'].removeprefix('Value error, ')}") from error
+        raise ValueError(
+            f"criterion {number}: {place}{first['msg'].removeprefix('Value error, ')}"
+        ) from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"criterion {number}: {error}") from error
     return made, name is None and title is not None
@@ -190,7 +213,11 @@ def _fields(entry: object) -> Mapping[str, object]:
     """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
     if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
-        return {"text": entry} if prefix is None else {"text": entry[prefix.end() :], "category": prefix[1].lower()}
+        return (
+            {"text": entry}
+            if prefix is None
+            else {"text": entry[prefix.end() :], "category": prefix[1].lower()}
+        )
     if isinstance(entry, str):
         return _of_aspect(SUPPORTED_ASPECTS[entry])
     if not isinstance(entry, Mapping):
@@ -202,9 +229,16 @@ def _fields(entry: object) -> Mapping[str, object]:
 def _of_aspect(aspect: Aspect) -> Mapping[str, object]:
     """An aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
     if aspect.strictness is not None:
-        raise ValueError("strictness: all criteria have as many votes; expected the judge's setting")
+        raise ValueError(
+            "strictness: all criteria have as many votes; expected the judge's setting"
+        )
     points = aspect.polarity * aspect.weight
-    return {"name": aspect.name, "text": aspect.definition, "points": points, "required": aspect.veto}
+    return {
+        "name": aspect.name,
+        "text": aspect.definition,
+        "points": points,
+        "required": aspect.veto,
+    }
 
 
 def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
@@ -220,7 +254,10 @@ def _points(fields: Mapping[str, object]) -> object:
     word = str(category if given is None else given).lower().removesuffix(" criteria")
     is_good = isinstance(given, int | float) and given > 0
     if is_good and CATEGORIES.get(str(category).lower().removesuffix(" criteria"), 0.0) < 0:
-        raise ValueError(f"category: {category!r} is bad to meet, and has {given!r} points; expected negative ones")
+        raise ValueError(
+            f"category: {category!r} is bad to meet, and has {given!r} points; expected negative "
+            "ones"
+        )
     if given is None and category is not None and word not in CATEGORIES:
         raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
     return CATEGORIES.get(word, 1.0 if given is None else given)
@@ -233,7 +270,9 @@ def _of_setting(value: object) -> object:
     try:
         return read_criteria(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise ValueError(f"expected a list of criteria in JSON or YAML: {' '.join(str(error).split())}") from error
+        raise ValueError(
+            f"expected a list of criteria in JSON or YAML: {' '.join(str(error).split())}"
+        ) from error
 
 
 Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_of_setting)]

@@ -1,18 +1,19 @@
 """From the values of criteria to the score of a row, of a tag, and of a benchmark.
 
-A value v is 1 for a criterion that is met, 0 for one that is not, or that of an option; p are its points. g is v where
-p ≥ 0 and 1 − v where p < 0. Criteria with 0 points count in no formula.
+A value v is 1 for a criterion that is met, 0 for one that is not, or that of an option; p are its
+points. g is v where p ≥ 0 and 1 − v where p < 0. Criteria with 0 points count in no formula.
 
-* `healthbench`: Σ p·v / Σ p over p > 0. Not clipped, so −∞…1; without a p > 0 there is no score. Source: the row score
-  of openai/simple-evals, `healthbench_eval.py`.
+* `healthbench`: Σ p·v / Σ p over p > 0. Not clipped, so −∞…1; without a p > 0 there is no score.
+  Source: the row score of openai/simple-evals, `healthbench_eval.py`.
 * `weighted_mean`: the same, clipped to 0…1; 1 + Σ p·v / Σ |p| if all p < 0. Source: autorubric 1.6.
-* `rar`: Σ |p|·g / Σ |p|, from 0 to 1. Source: the explicit sum of Gunjal et al., Rubrics as Rewards (2025), whose
-  weights are positive; of our aspects this is the score, too.
+* `rar`: Σ |p|·g / Σ |p|, from 0 to 1. Source: the explicit sum of Gunjal et al., Rubrics as Rewards
+  (2025), whose weights are positive; of our aspects this is the score, too.
 * `all`: 1 if every g is 1, otherwise 0.
 * `min`: the least g.
 
-A `required` criterion with g < 0.5 gives the row its lowest possible score. A criterion that the judge cannot assess is
-left out of numerator and denominator (`leave_out`), or has v = 0 (`zero`), v = 0.5 (`partial`), or g = 0 (`worst`).
+A `required` criterion with g < 0.5 gives the row its lowest possible score. A criterion that the
+judge cannot assess is left out of numerator and denominator (`leave_out`), or has v = 0 (`zero`), v
+= 0.5 (`partial`), or g = 0 (`worst`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def checklist_score(
     return FORMULAS[formula](terms) if terms else None
 
 
-def unmet_requirements(graded: Sequence[GradedCriterion], cannot_assess: CannotAssess) -> tuple[str, ...]:
+def unmet_requirements(
+    graded: Sequence[GradedCriterion], cannot_assess: CannotAssess
+) -> tuple[str, ...]:
     """The names of the required criteria that are not met."""
     values = ((criterion, _value(criterion, value, cannot_assess)) for criterion, value in graded)
     return tuple(
@@ -67,7 +70,9 @@ def tag_scores(
     """The score of each tag by the same formula over the criteria that have it; left out where there is none."""
     tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
     scores = {
-        tag: checklist_score([one for one in graded if tag in one.criterion.tags], formula, cannot_assess)
+        tag: checklist_score(
+            [one for one in graded if tag in one.criterion.tags], formula, cannot_assess
+        )
         for tag in tags
     }
     return {tag: score for tag, score in scores.items() if score is not None}
@@ -75,11 +80,18 @@ def tag_scores(
 
 def has_score(criteria: Sequence[Criterion], formula: Formula) -> bool:
     """Whether a row with these criteria can have a score."""
-    return checklist_score([GradedCriterion(criterion, 0.0) for criterion in criteria], formula) is not None
+    return (
+        checklist_score([GradedCriterion(criterion, 0.0) for criterion in criteria], formula)
+        is not None
+    )
 
 
 def _terms(graded: Sequence[GradedCriterion], cannot_assess: CannotAssess) -> list[Term]:
-    values = ((criterion, _value(criterion, value, cannot_assess)) for criterion, value in graded if criterion.points)
+    values = (
+        (criterion, _value(criterion, value, cannot_assess))
+        for criterion, value in graded
+        if criterion.points
+    )
     return [Term(one.points, value, one.good(value)) for one, value in values if value is not None]
 
 
@@ -98,12 +110,16 @@ def _healthbench(terms: Sequence[Term]) -> float | None:
 def _weighted_mean(terms: Sequence[Term]) -> float | None:
     score = _healthbench(terms)
     if score is None:
-        score = 1.0 + sum(term.points * term.value for term in terms) / sum(abs(term.points) for term in terms)
+        score = 1.0 + sum(term.points * term.value for term in terms) / sum(
+            abs(term.points) for term in terms
+        )
     return min(1.0, max(0.0, score))
 
 
 def _rar(terms: Sequence[Term]) -> float | None:
-    return sum(abs(term.points) * term.good for term in terms) / sum(abs(term.points) for term in terms)
+    return sum(abs(term.points) * term.good for term in terms) / sum(
+        abs(term.points) for term in terms
+    )
 
 
 FORMULAS: Mapping[Formula, Callable[[Sequence[Term]], float | None]] = {

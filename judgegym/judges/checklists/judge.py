@@ -1,11 +1,12 @@
 """The checklist judge: a verdict on each criterion of a submission, several of them in a call, and their score.
 
-Guarantees: ⌈criteria / `criteria_per_call`⌉ × votes calls, and one more for each text without a whole verdict, which is
-drawn again; a judgment has a verdict of all votes on every criterion, or no score. The score is that of the formula,
-which may be negative (`healthbench`); as a reward it is clipped to 0…1, with the formula's own number as `raw`.
+Guarantees: ⌈criteria / `criteria_per_call`⌉ × votes calls, and one more for each text without a
+whole verdict, which is drawn again; a judgment has a verdict of all votes on every criterion, or no
+score. The score is that of the formula, which may be negative (`healthbench`); as a reward it is
+clipped to 0…1, with the formula's own number as `raw`.
 
-The verdict of several votes is their middle one in the order of their values, the lower one of two; "cannot assess" is
-the verdict if more than half of the votes say so.
+The verdict of several votes is their middle one in the order of their values, the lower one of two;
+"cannot assess" is the verdict if more than half of the votes say so.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ class ChecklistDetail:
 class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, OrderedVerdicts]):
     """Judges submissions by lists of criteria."""
 
-    def __init__(self, settings: ChecklistJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
+    def __init__(
+        self, settings: ChecklistJudgeSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
         """Judge as the settings say through `client`.
 
         Raises:
@@ -106,16 +109,22 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         """
         super().__init__(settings, client, rubric)
         if settings.judge_critique_rounds:
-            raise SettingsError("judge_critique_rounds: the judge checklist has no self-critique; expected 0")
+            raise SettingsError(
+                "judge_critique_rounds: the judge checklist has no self-critique; expected 0"
+            )
 
     def check(self, task: JudgeTask) -> None:
         """Check that there are criteria, and that they can have a score."""
         super().check(task)
         criteria = self._criteria(task)
         if not criteria:
-            raise TaskError("criteria: there are none, and the setting criteria has none for such rows")
+            raise TaskError(
+                "criteria: there are none, and the setting criteria has none for such rows"
+            )
         if not has_score(criteria, self.settings.formula):
-            raise TaskError("criteria: none has positive points, so that formula=healthbench gives no score")
+            raise TaskError(
+                "criteria: none has positive points, so that formula=healthbench gives no score"
+            )
 
     def questions(self, task: JudgeTask) -> list[Question[OrderedVerdicts]]:
         """Ask about `criteria_per_call` criteria at a time; all calls are made at once."""
@@ -133,7 +142,9 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             for number, prompt in enumerate(prompts, start=1)
         ]
 
-    def combine(self, task: JudgeTask, answers: Sequence[Answers[OrderedVerdicts]]) -> Judgment[ChecklistDetail]:
+    def combine(
+        self, task: JudgeTask, answers: Sequence[Answers[OrderedVerdicts]]
+    ) -> Judgment[ChecklistDetail]:
         """Combine the verdicts on all criteria; without a score where a vote is missing."""
         criteria, formula = self._criteria(task), self.settings.formula
         details: list[CriterionDetail] = []
@@ -155,9 +166,14 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         return replace(
             judgment,
             unit=None if score is None else clipped(score),
-            components={**own, **{name: value for name, value in values.items() if value is not None}},
+            components={
+                **own,
+                **{name: value for name, value in values.items() if value is not None},
+            },
             confidences=least_agreement([one.agreement for one in details if len(one.votes) > 1]),
-            verdicts=tuple(NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria),
+            verdicts=tuple(
+                NamedVerdict(one.name, one.points, values.get(one.name)) for one in criteria
+            ),
             tags={} if judgment.detail is None else judgment.detail.tags,
         )
 
@@ -175,7 +191,10 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
     ) -> Judgment[ChecklistDetail]:
         """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
-        graded = [GradedCriterion(one, detail.value) for one, detail in zip(criteria, details, strict=True)]
+        graded = [
+            GradedCriterion(one, detail.value)
+            for one, detail in zip(criteria, details, strict=True)
+        ]
         score = checklist_score(graded, formula, cannot_assess)
         unmet = unmet_requirements(graded, cannot_assess)
         tags = tag_scores(graded, formula, cannot_assess)
@@ -183,14 +202,18 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         reasons = "\n\n".join(f"{one.name}: {one.verdict}. {one.reason}" for one in details)
         if score is None:
             why = f"no score by formula={formula}: no criterion that counts could be assessed"
-            return Judgment(None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail)
+            return Judgment(
+                None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail
+            )
         label = f"{sum(one.value == 1.0 for one in details)} of {len(details)} met"
         return Judgment(score, Status.OK, label, reasons, detail=detail)
 
 
 def _read(prompt: ChecklistPrompt, choice: Choice) -> ParsedVerdict[OrderedVerdicts] | NoVerdict:
     fault = "no verdict on each criterion"
-    return prompt.find(choice.text) or NoVerdict(f"{fault}: {criteria_fault(choice.text, prompt.words)}")
+    return prompt.find(choice.text) or NoVerdict(
+        f"{fault}: {criteria_fault(choice.text, prompt.words)}"
+    )
 
 
 def clipped(score: float) -> float:
@@ -198,26 +221,41 @@ def clipped(score: float) -> float:
     return min(1.0, max(0.0, score))
 
 
-def decide(criteria: Sequence[Criterion], votes: Sequence[OrderedVerdicts]) -> list[CriterionDetail]:
+def decide(
+    criteria: Sequence[Criterion], votes: Sequence[OrderedVerdicts]
+) -> list[CriterionDetail]:
     """The verdict on each criterion of a call, from at least one vote."""
     decided = []
     for criterion, *cast in zip(criteria, *votes, strict=True):
         chosen = _middle(cast)
         same = [vote for vote in cast if vote.word == chosen.word]
         words = tuple(vote.word for vote in cast)
-        shown = (criterion.name, criterion.text, criterion.points, criterion.tags, chosen.word, chosen.value)
-        decided.append(CriterionDetail(*shown, len(same) / len(cast), same[0].quote, same[0].reason, words))
+        shown = (
+            criterion.name,
+            criterion.text,
+            criterion.points,
+            criterion.tags,
+            chosen.word,
+            chosen.value,
+        )
+        decided.append(
+            CriterionDetail(*shown, len(same) / len(cast), same[0].quote, same[0].reason, words)
+        )
     return decided
 
 
 def _middle(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
-    assessed = sorted((vote for vote in cast if vote.value is not None), key=lambda vote: vote.value or 0.0)
+    assessed = sorted(
+        (vote for vote in cast if vote.value is not None), key=lambda vote: vote.value or 0.0
+    )
     if 2 * len(assessed) < len(cast):
         return next(vote for vote in cast if vote.value is None)
     return assessed[(len(assessed) - 1) // 2]
 
 
-def _why(part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]) -> str:
+def _why(
+    part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]
+) -> str:
     names = part[0].name if len(part) == 1 else f"{part[0].name} to {part[-1].name}"
     return f"{names}: {len(votes)} whole verdicts in {len(calls)} calls: {errors_of(calls)}"
 

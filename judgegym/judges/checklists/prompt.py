@@ -1,8 +1,9 @@
 """The prompt of one call: what the completions of a row share, its criteria under ids, and the completion last.
 
-Guarantees: no text can imitate a heading (`judgegym.judges.core.delimiters`), and no id of the call occurs in any of
-its texts, so that neither a completion nor a criterion can hold a verdict. The points are not shown. The ids are a
-function of the seed and the shared texts, unless the completion holds one of them.
+Guarantees: no text can imitate a heading (`judgegym.judges.core.delimiters`), and no id of the call
+occurs in any of its texts, so that neither a completion nor a criterion can hold a verdict. The
+points are not shown. The ids are a function of the seed and the shared texts, unless the completion
+holds one of them.
 
 The settings of the checklist judge.
 
@@ -29,7 +30,14 @@ from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import draw_ids
-from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, CriterionVerdict, Words, criteria_verdicts
+from judgegym.judges.parsing.criteria import (
+    CANNOT_ASSESS,
+    MET,
+    UNMET,
+    CriterionVerdict,
+    Words,
+    criteria_verdicts,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 
 _TEMPLATE = MessageTemplate(
@@ -43,7 +51,9 @@ _TEMPLATE = MessageTemplate(
     Lookalikes("[question", "[context", "[reference", "[criterion", "[submission"),
 )
 _OPTIONS = "Options: "
-_CANNOT = f' If what is shown does not allow to decide a criterion, its verdict is "{CANNOT_ASSESS}".'
+_CANNOT = (
+    f' If what is shown does not allow to decide a criterion, its verdict is "{CANNOT_ASSESS}".'
+)
 
 OrderedVerdicts: TypeAlias = tuple[CriterionVerdict, ...]
 """In the order of the criteria of a call."""
@@ -54,14 +64,16 @@ class ChecklistJudgeSettings(JudgeSettings):
 
     criteria: Criteria = setting((), common=True)
     """Judge by these criteria where a row has none of its own: a list of texts and of objects such as {"name": "cites",
-    "text": "Cites a source.", "points": 5, "tags": ["form"], "required": false, "options": {"none": 0, "one": 0.5,
+    "text": "Cites a source.", "points": 5, "tags": ["form"], "required": false, "options": {"none":
+    0, "one": 0.5,
     "several": 1}}, or a mapping of names to these; JSON, or @file with YAML or JSON."""
     criteria_per_call: int = setting(12, common=True, ge=1)
     """Ask about at most this many criteria in one call. 1 asks about each by itself, as HealthBench does, at the price
     of as many calls."""
     formula: Formula = setting("healthbench", common=True)
     """Choose how criteria make a score. healthbench: points of what is met over all positive points, which may be below
-    0. weighted_mean: the same from 0 to 1. rar: the share of all points, of either sign, that went the right way. all:
+    0. weighted_mean: the same from 0 to 1. rar: the share of all points, of either sign, that went
+       the right way. all:
     1 if all went the right way. min: the worst criterion."""
     cannot_assess: CannotAssess = setting("never")
     """Choose what a criterion counts that the judge cannot assess. never: the judge must decide. leave_out: nothing, it
@@ -76,7 +88,9 @@ class ChecklistJudgeSettings(JudgeSettings):
 
     def built_in_prompt(self) -> str:
         """The system prompt."""
-        return prompts.fill(prompts.load("checklist"), {"cannot": "" if self.cannot_assess == "never" else _CANNOT})
+        return prompts.fill(
+            prompts.load("checklist"), {"cannot": "" if self.cannot_assess == "never" else _CANNOT}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +103,28 @@ class ChecklistPrompt:
     def find(self, text: str) -> ParsedVerdict[OrderedVerdicts] | None:
         """The verdicts at the end of a judge's text, in the order of the criteria; `None` unless each has one."""
         verdicts = criteria_verdicts.find(text, self.words)
-        return None if verdicts is None else verdicts.but(tuple(verdicts.value[own] for own in self.words))
+        return (
+            None
+            if verdicts is None
+            else verdicts.but(tuple(verdicts.value[own] for own in self.words))
+        )
 
 
 def checklist_prompt(
-    task: JudgeTask, criteria: Sequence[Criterion], settings: ChecklistJudgeSettings, *, system: str = ""
+    task: JudgeTask,
+    criteria: Sequence[Criterion],
+    settings: ChecklistJudgeSettings,
+    *,
+    system: str = "",
 ) -> ChecklistPrompt:
     """The prompt that asks about some criteria of a response.
 
     Args:
-        task: the submission, which is its response, and the texts beside it; an empty prompt is not shown.
+        task: the submission, which is its response, and the texts beside it; an empty prompt is not
+            shown.
         criteria: those of the call.
-        settings: the seed of the ids, the system prompt, and whether a criterion may stay undecided.
+        settings: the seed of the ids, the system prompt, and whether a criterion may stay
+            undecided.
         system: text before the instructions.
     """
     beside = {"prompt": task.prompt or None, "context": task.context, "reference": task.reference}
@@ -115,13 +139,20 @@ def checklist_prompt(
         system=join_instructions(system, settings.instructions()),
     )
     offers = settings.cannot_assess != "never"
-    words = {own: criterion.words(cannot_assess=offers) for own, criterion in zip(ids, criteria, strict=True)}
+    words = {
+        own: criterion.words(cannot_assess=offers)
+        for own, criterion in zip(ids, criteria, strict=True)
+    }
     return ChecklistPrompt(prompt, words)
 
 
 def _shown(criterion: Criterion) -> str:
     labels = [option.label for option in criterion.options]
-    return f"{criterion.text}\n{_OPTIONS}{json.dumps(labels, ensure_ascii=False)}" if labels else criterion.text
+    return (
+        f"{criterion.text}\n{_OPTIONS}{json.dumps(labels, ensure_ascii=False)}"
+        if labels
+        else criterion.text
+    )
 
 
 _EASIEST, _HARDEST = 0.1, 0.8
@@ -136,7 +167,11 @@ def _reply(shown: ShownPrompt) -> str:
             continue
         threshold = _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
         last = text.rpartition("\n")[2]
-        labels = json.loads(last.removeprefix(_OPTIONS)) if last.startswith(f"{_OPTIONS}[") else [UNMET, MET]
+        labels = (
+            json.loads(last.removeprefix(_OPTIONS))
+            if last.startswith(f"{_OPTIONS}[")
+            else [UNMET, MET]
+        )
         place = min(len(labels) - 1, int(len(labels) / 2 * shown.merit / threshold))
         reason = "I looked at how much of what is asked for the submission takes up."
         quote = shown.sections["Submission"][:40]

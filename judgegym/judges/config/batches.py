@@ -74,9 +74,14 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         if self.judge_batch is None:
             return chat
         if chat.identity == STAND_IN_IDENTITY and self.judge_batch != "folder":
-            raise SettingsError(f"--{chat.section}judge_batch: the stand-in of --offline has no batches; leave out one")
+            raise SettingsError(
+                f"--{chat.section}judge_batch: the stand-in of --offline has no batches; leave out "
+                "one"
+            )
         if self.judge_batch == "folder" and self.judge_batch_folder is None:
-            raise SettingsError(f"--{chat.section}judge_batch=folder needs --{chat.section}judge_batch_folder")
+            raise SettingsError(
+                f"--{chat.section}judge_batch=folder needs --{chat.section}judge_batch_folder"
+            )
         batch = BatchOptions(
             self.judge_batch,
             self.judge_batch_folder,
@@ -98,9 +103,13 @@ def with_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     api, where = chat.endpoints[0].api, f"--{chat.section}judge_batch={batch.kind}"
     wanted = "anthropic" if batch.kind == "anthropic" else "openai"
     if api != wanted:
-        raise SettingsError(f"{where}: the judge is asked in the form of judge_api={api}; expected {wanted}")
+        raise SettingsError(
+            f"{where}: the judge is asked in the form of judge_api={api}; expected {wanted}"
+        )
     if len(chat.endpoints) > 1:
-        raise SettingsError(f"{where}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint")
+        raise SettingsError(
+            f"{where}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint"
+        )
     live = chat.prices
     batch = replace(batch, live_prices=live, live_concurrency=chat.max_concurrency)
     return replace(chat, batch=batch, prices=live.times(batch.share))
@@ -120,8 +129,8 @@ async def open_client(
     """A chat client for the judge's endpoint; `stack` closes it. `make` and `make_cache` open client and cache.
 
     Raises:
-        SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be opened, or the
-            budget is of dollars and the judge's price is not known.
+        SettingsError: the endpoint needs an API key and there is none, the judgment cache cannot be
+            opened, or the budget is of dollars and the judge's price is not known.
     """
     cache = None
     if settings.judge_cache is not None:

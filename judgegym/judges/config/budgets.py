@@ -27,7 +27,8 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
     included; the run then ends with exit code 3 and the command that goes on. No limit if unset."""
     budget_usd: float | None = operational(None, gt=0)
     """Send policy and judge no request that could make the whole run, what was spent before --resume included, cost
-    more than this many US dollars; it then ends with exit code 3 and the command that goes on. It needs the prices of
+    more than this many US dollars; it then ends with exit code 3 and the command that goes on. It
+    needs the prices of
     both (the table of prices knows common models) and limits of tokens. No limit if unset."""
 
     def budget(self) -> Budget | None:
@@ -58,5 +59,15 @@ class BudgetSettings(BaseModel, use_attribute_docstrings=True):
             calls = 2 * spent.calls
         elif usd is not None and spent.usd is not None:
             usd = 2 * max(usd, spent.usd)
-        given = (None if calls is None else f"{calls}"), (None if usd is None or spent.usd is None else f"{usd:g}")
-        return [*kept, *(f"{flag}={value}" for flag, value in zip(flags, given, strict=True) if value is not None)]
+        given = (
+            (None if calls is None else f"{calls}"),
+            (None if usd is None or spent.usd is None else f"{usd:g}"),
+        )
+        return [
+            *kept,
+            *(
+                f"{flag}={value}"
+                for flag, value in zip(flags, given, strict=True)
+                if value is not None
+            ),
+        ]

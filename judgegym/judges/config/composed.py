@@ -1,8 +1,9 @@
 """Settings that depend on other settings: those of the kind of judge that is chosen, and of no other.
 
-A class of such settings says which further settings there are (`choices`) and which of them its values choose
-(`chosen`). `ScoreSettings(judge="aspect", strictness=3)` then is an object of a subclass that has the settings of that
-judge, too, and refuses those of all others. `reading/choices.py` has what follows for sources of settings.
+A class of such settings says which further settings there are (`choices`) and which of them its
+values choose (`chosen`). `ScoreSettings(judge="aspect", strictness=3)` then is an object of a
+subclass that has the settings of that judge, too, and refuses those of all others.
+`reading/choices.py` has what follows for sources of settings.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class ComposedSettings(BaseModel):
     @classmethod
     def readers(cls, name: str) -> list[str]:
         """The choices with which a setting is read."""
-        return [choice for choice, settings in cls.choices().items() if name in settings.model_fields]
+        return [
+            choice for choice, settings in cls.choices().items() if name in settings.model_fields
+        ]
 
     @classmethod
     def learn(cls, names: Collection[str]) -> None:
@@ -84,7 +87,8 @@ class ComposedSettings(BaseModel):
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings that nothing reads, given the others, with the choices that would read them.
 
-        Or with the choice that is made, if that tells more. They determine no result: a resumed run may change them.
+        Or with the choice that is made, if that tells more. They determine no result: a resumed run
+            may change them.
         """
         return {}
 
@@ -140,7 +144,11 @@ class ComposedSettings(BaseModel):
         if not isinstance(values, Mapping):
             return handler(values)
         spelled_out = cls.spelled_out(values)
-        return handler(spelled_out) if cls.composed is not None else cls.for_values(values).model_validate(spelled_out)
+        return (
+            handler(spelled_out)
+            if cls.composed is not None
+            else cls.for_values(values).model_validate(spelled_out)
+        )
 
 
 def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSettings:
@@ -154,12 +162,20 @@ def _restore(base: type[ComposedSettings], names: frozenset[str]) -> ComposedSet
 def _compose(base: type[ComposedSettings], names: frozenset[str]) -> type[ComposedSettings]:
     added = [settings for name, settings in base.choices().items() if name in names]
     bases = [
-        each for each in dict.fromkeys(added) if not any(each is not one and issubclass(one, each) for one in added)
+        each
+        for each in dict.fromkeys(added)
+        if not any(each is not one and issubclass(one, each) for one in added)
     ]
     others = [each for each in bases if not issubclass(base, each)]
-    namespace = {"__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
+    namespace = {
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+    }
     return type(
-        base.__name__, (base, *others), {**namespace, "composed": (base, names), "setting_verbs": _verbs(base, names)}
+        base.__name__,
+        (base, *others),
+        {**namespace, "composed": (base, names), "setting_verbs": _verbs(base, names)},
     )
 
 
@@ -170,7 +186,11 @@ def _verbs(base: type[ComposedSettings], names: Collection[str]) -> Mapping[str,
         of_choice = DeclaredSetting(choice, base, choice.partition("=")[0]).verbs
         for name in base.choices()[choice].model_fields.keys() - base.model_fields.keys():
             verbs.setdefault(name, []).append(of_choice)
-    return {name: tuple(dict.fromkeys(chain(*several))) for name, several in verbs.items() if all(several)}
+    return {
+        name: tuple(dict.fromkeys(chain(*several)))
+        for name, several in verbs.items()
+        if all(several)
+    }
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
@@ -191,7 +211,9 @@ def with_all_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
     return _changed(settings_type, lambda model, _: model.with_choices(model.choices()), {})
 
 
-def composed_sections(settings_type: type[BaseModel]) -> Iterator[tuple[str, type[ComposedSettings]]]:
+def composed_sections(
+    settings_type: type[BaseModel],
+) -> Iterator[tuple[str, type[ComposedSettings]]]:
     """The settings, and their sections, that are composed, with the prefix of their names."""
     if issubclass(settings_type, ComposedSettings):
         yield "", settings_type
@@ -223,7 +245,9 @@ def _with_sections(
 ) -> type[SettingsT]:
     """The settings whose sections are of these classes."""
     fields = settings_type.model_fields
-    defaults = {name: fields[name].default for name, _ in sections if not fields[name].is_required()}
+    defaults = {
+        name: fields[name].default for name, _ in sections if not fields[name].is_required()
+    }
     namespace = {"__module__": settings_type.__module__, "__qualname__": settings_type.__qualname__}
     annotations = {"__annotations__": dict(sections)}
     return type(settings_type.__name__, (settings_type,), {**namespace, **annotations, **defaults})
@@ -233,4 +257,7 @@ def json_defaults(model: type[BaseModel], names: Collection[str]) -> Mapping[str
     """The defaults of settings, as files hold them."""
     fields = model.model_fields
     defaults = {name: fields[name].get_default(call_default_factory=True) for name in names}
-    return {name: TypeAdapter(object).dump_python(value, mode="json") for name, value in defaults.items()}
+    return {
+        name: TypeAdapter(object).dump_python(value, mode="json")
+        for name, value in defaults.items()
+    }

@@ -1,8 +1,9 @@
 """A model that is asked, whatever for: where it is, its key, sampling, limits and prices, and its client's settings.
 
-Guarantees: a key from an environment variable is sent only to the host that it belongs to, unless the user names the
-variable; keys, headers and form that were given for one host go to no other, prices, limits and further fields of
-requests to no other model; what nobody has set stays unset; no message shows a key.
+Guarantees: a key from an environment variable is sent only to the host that it belongs to, unless
+the user names the variable; keys, headers and form that were given for one host go to no other,
+prices, limits and further fields of requests to no other model; what nobody has set stays unset; no
+message shows a key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.field_types import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, ModelName
+from judgegym.judges.config.field_types import (
+    BaseUrls,
+    ExtraBody,
+    ExtraHeaders,
+    FinishReasons,
+    ModelName,
+)
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.cost.prices import prices_of
 from judgegym.llm.errors import SettingsError
@@ -41,7 +48,9 @@ NO_ENDPOINT = "http://127.0.0.1:9/v1"
 """The URL of a client that is never asked."""
 STAND_IN_IDENTITY = "--offline"
 """The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
-_KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"})
+_KEY_HEADERS = frozenset(
+    {"authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"}
+)
 """Headers that hold an API key at some provider: with one of them no other key is needed."""
 
 
@@ -94,8 +103,8 @@ class SettingNames:
 class EndpointSettings(Settings):
     """A model that is asked, whatever for: judge, member, part, gold judge, policy, simulated user, candidate.
 
-    Hosts have its settings under flat names of their own, such as `judge_base_url`, which also check their ranges, and
-    derive it from those.
+    Hosts have its settings under flat names of their own, such as `judge_base_url`, which also
+    check their ranges, and derive it from those.
     """
 
     OF_HOST: ClassVar[frozenset[str]] = frozenset(
@@ -172,7 +181,9 @@ class EndpointSettings(Settings):
         fields = {name: getattr(host, flat) for name, flat in names.items()}
         given = {name for name, flat in names.items() if flat in host.model_fields_set}
         unchanged = self.model_fields_set - names.keys()
-        return self.model_construct({*unchanged, *given, *values}, **{**dict(self), **fields, **values})
+        return self.model_construct(
+            {*unchanged, *given, *values}, **{**dict(self), **fields, **values}
+        )
 
     def inherit(self, whole: EndpointSettings) -> EndpointSettings:
         """Inherit what is not set here from the endpoint of the whole, as far as it holds for this host and model."""
@@ -186,7 +197,13 @@ class EndpointSettings(Settings):
     @property
     def effective_api(self) -> ApiName:
         """The form in which it is asked: at Anthropic, where nothing else is set, its own, if its key is there."""
-        is_chosen = {"base_url", "api", "api_key", "api_key_env", "extra_body"} & self.model_fields_set
+        is_chosen = {
+            "base_url",
+            "api",
+            "api_key",
+            "api_key_env",
+            "extra_body",
+        } & self.model_fields_set
         is_default = self.key_host == ANTHROPIC and not is_chosen and (self.temperature or 0) <= 1
         return "anthropic" if is_default and os.environ.get(self.api_key_env) else self.api
 
@@ -196,7 +213,13 @@ class EndpointSettings(Settings):
         models = {replica.model_name or self.model for replica in self.replicas} or {self.model}
         urls = [replica.base_url for replica in self.replicas] or split_urls(self.base_url)
         given = Prices(self.price_input, self.price_output, self.price_cached_input)
-        return prices_of(self.effective_api, given, urls, models.pop() if len(models) == 1 else "", self.extra_body)
+        return prices_of(
+            self.effective_api,
+            given,
+            urls,
+            models.pop() if len(models) == 1 else "",
+            self.extra_body,
+        )
 
     def chat_settings(
         self,
@@ -213,8 +236,8 @@ class EndpointSettings(Settings):
         Args:
             names: those of its settings, for messages.
             retry_delay: upper bound of the pause before the first retry, in seconds.
-            identity: identifies the endpoint in the cache's key, in place of its URL; that of the stand-in also says
-                that this is asked in OpenAI's form.
+            identity: identifies the endpoint in the cache's key, in place of its URL; that of the
+                stand-in also says that this is asked in OpenAI's form.
             thinking_markers: what begins and ends thinking in its texts, beside the known markers.
             takes_tool_calls: a text beside tool calls is a whole answer.
             unasked: the name of who answers without a model, which needs no key and costs nothing.
@@ -222,9 +245,15 @@ class EndpointSettings(Settings):
         Raises:
             SettingsError: see `servers`.
         """
-        prefix, longest = names.prefix, self.deadline if "deadline" in self.model_fields_set else math.inf
+        prefix, longest = (
+            names.prefix,
+            self.deadline if "deadline" in self.model_fields_set else math.inf,
+        )
         start = self.start_deadline
-        if "start_deadline" not in self.model_fields_set and "away_deadline" in self.model_fields_set:
+        if (
+            "start_deadline" not in self.model_fields_set
+            and "away_deadline" in self.model_fields_set
+        ):
             start = min(start, self.away_deadline)
         api: ApiName = "openai" if identity == STAND_IN_IDENTITY else self.effective_api
         if api != self.api and unasked is None and identity != STAND_IN_IDENTITY:
@@ -232,7 +261,9 @@ class EndpointSettings(Settings):
             logger.info("%s is asked in Anthropic's own form (%sapi=anthropic)", self.model, flag)
         finish_setting = names.finish_reasons or f"{prefix.removeprefix('--')}finish_reasons"
         return ChatSettings(
-            endpoints=self.servers(prefix, api) if unasked is None else (Endpoint(NO_ENDPOINT, unasked),),
+            endpoints=self.servers(prefix, api)
+            if unasked is None
+            else (Endpoint(NO_ENDPOINT, unasked),),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             extra_body=self.extra_body,
@@ -246,7 +277,9 @@ class EndpointSettings(Settings):
             max_concurrency=self.max_concurrency,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
-            finish_rules=FinishRules(frozenset(self.finish_reasons), finish_setting, takes_tool_calls),
+            finish_rules=FinishRules(
+                frozenset(self.finish_reasons), finish_setting, takes_tool_calls
+            ),
             prices=self.prices if unasked is None else Prices(0.0, 0.0),
             identity=identity,
             title=names.title,
@@ -267,33 +300,47 @@ class EndpointSettings(Settings):
             api: the form in which it is asked; by default that of the settings.
 
         Raises:
-            SettingsError: a package that the API needs is not installed; a host is public and there is no key; or a
-                key cannot be sent in a header, or a URL or a header has another one.
+            SettingsError: a package that the API needs is not installed; a host is public and there
+                is no key; or a key cannot be sent in a header, or a URL or a header has another
+                one.
         """
         api, urls = api or self.effective_api, self.base_url
         if api == "litellm":  # which finds the provider by the model's name, with keys of its own
             require("litellm")
-            urls = urls if "base_url" in self.model_fields_set else f"litellm://{self.model.partition('/')[0]}"
+            urls = (
+                urls
+                if "base_url" in self.model_fields_set
+                else f"litellm://{self.model.partition('/')[0]}"
+            )
         replicas = self.replicas or [ReplicaSettings.model_construct(base_url=urls)]
         servers = [
-            self._server(replica, url, api, prefix) for replica in replicas for url in split_urls(replica.base_url)
+            self._server(replica, url, api, prefix)
+            for replica in replicas
+            for url in split_urls(replica.base_url)
         ]
-        keyless = [each.base_url for each in servers if each.api_key is None and not _has_key(each.headers)]
+        keyless = [
+            each.base_url for each in servers if each.api_key is None and not _has_key(each.headers)
+        ]
         public = [url for url in keyless if is_public(url)]
         if public and api != "litellm" and ASKS_ENDPOINTS.get():
             raise SettingsError(
-                f"{prefix}api_key_env: {self._missing(public)} if it takes none, set {prefix}api_key=none"
+                f"{prefix}api_key_env: {self._missing(public)} if it takes none, set "
+                f"{prefix}api_key=none"
             )
         return tuple(servers)
 
     def _missing(self, urls: list[str]) -> str:
         """What is missing of the key of public hosts."""
-        variable, hosts = self.api_key_env, ", ".join(sorted({urlsplit(url).hostname or "" for url in urls}))
+        variable, hosts = (
+            self.api_key_env,
+            ", ".join(sorted({urlsplit(url).hostname or "" for url in urls})),
+        )
         if all(map(self._has_variable, urls)):
             state = "is empty" if variable in os.environ else "is not set"
             return f"{hosts} needs an API key, and the environment variable {variable} {state};"
         return (
-            f"{hosts} needs an API key; {variable} is sent to {urlsplit(self.key_host).hostname} alone; "
+            f"{hosts} needs an API key; {variable} is sent to {urlsplit(self.key_host).hostname} "
+            "alone; "
             "name the environment variable that holds it, or,"
         )
 
@@ -305,18 +352,28 @@ class EndpointSettings(Settings):
         headers: Mapping[str, SecretStr] = {**self.extra_headers, **replica.extra_headers}
         server = Endpoint(url, replica.model_name or self.model, None, headers, api)
         own = replica.api_key or self.api_key
-        name, what, key = f"{prefix}api_key", "the key", unquoted(own.get_secret_value()) if own is not None else ""
+        name, what, key = (
+            f"{prefix}api_key",
+            "the key",
+            unquoted(own.get_secret_value()) if own is not None else "",
+        )
         if not key and self._has_variable(url) and not _has_key(headers):
             key = unquoted(os.environ.get(self.api_key_env, ""))
-            name, what = f"{prefix}api_key_env", f"the key in the environment variable {self.api_key_env}"
+            name, what = (
+                f"{prefix}api_key_env",
+                f"the key in the environment variable {self.api_key_env}",
+            )
         if not key:
             return server
         if "@" in urlsplit(url).netloc:
             raise SettingsError(
-                f"{name}: the base URL has a user and a password, and {what} would be sent, too; expected one of both"
+                f"{name}: the base URL has a user and a password, and {what} would be sent, too; "
+                "expected one of both"
             )
         if (header := api_of(api).key_header).lower() in map(str.lower, headers):
-            raise SettingsError(f"{name}: the extra headers have {header.title()}, too; expected one of both")
+            raise SettingsError(
+                f"{name}: the extra headers have {header.title()}, too; expected one of both"
+            )
         return replace(server, api_key=SecretStr(_sendable(key, f"{name}: {what}")))
 
 
@@ -330,7 +387,10 @@ CALL_NAMES: Mapping[str, str] = {
 
 def flat_names(host: type[BaseModel], prefix: str = "") -> dict[str, str]:
     """The flat settings of a host's endpoint, by their names of an endpoint."""
-    names = {**{name: f"{prefix}{name}" for name in EndpointSettings.model_fields}, "model": f"{prefix}model_name"}
+    names = {
+        **{name: f"{prefix}{name}" for name in EndpointSettings.model_fields},
+        "model": f"{prefix}model_name",
+    }
     return {name: flat for name, flat in names.items() if flat in host.model_fields}
 
 
@@ -343,12 +403,16 @@ def _sendable(key: str, what: str) -> str:
     """The key.
 
     Raises:
-        SettingsError: a character of it cannot be sent in a header; the message does not show the key.
+        SettingsError: a character of it cannot be sent in a header; the message does not show the
+            key.
     """
     wrong = next((character for character in key if not "!" <= character <= "~"), None)
     if wrong is not None:
-        name = {"\n": "a line break", "\r": "a line break", " ": "a space"}.get(wrong, f"the character {wrong!r}")
+        name = {"\n": "a line break", "\r": "a line break", " ": "a space"}.get(
+            wrong, f"the character {wrong!r}"
+        )
         raise SettingsError(
-            f"{what} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can hold that"
+            f"{what} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can "
+            "hold that"
         )
     return key

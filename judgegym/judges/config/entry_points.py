@@ -5,8 +5,9 @@ A distribution declares one in its `pyproject.toml`:
     [project.entry-points."judgegym.environments"]
     haiku = "my_plugin.haiku:HaikuEnv"
 
-Finding them reads the metadata of every installed distribution. Code that looks a name up therefore tries the built-in
-names first. A name that cannot be used is told with its reason, and leaves the other names as they are.
+Finding them reads the metadata of every installed distribution. Code that looks a name up therefore
+tries the built-in names first. A name that cannot be used is told with its reason, and leaves the
+other names as they are.
 """
 
 from __future__ import annotations
@@ -136,13 +137,17 @@ def importing(subject: str) -> Iterator[None]:
         subject: what is imported, for the beginning of the message.
 
     Raises:
-        SettingsError: whatever the code has raised, but for errors that are told in one line already.
+        SettingsError: whatever the code has raised, but for errors that are told in one line
+            already.
     """
     try:
         yield
     except UserError:
         raise
-    except (Exception, SystemExit) as error:  # whatever a user's module raises is why it cannot be loaded
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # whatever a user's module raises is why it cannot be loaded
         if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
             raise missing from None
         raise SettingsError(f"{subject}: cannot be imported: {_reason(error)}") from error
@@ -156,7 +161,15 @@ def _reason(error: BaseException) -> str:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if isinstance(error, SyntaxError):
         return what  # the message names its line
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<")
+    ]
     importers = (_PACKAGE, Path(importlib.__file__).parent)
-    outside = [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, importers))]
-    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
+    outside = [
+        frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, importers))
+    ]
+    return (
+        f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
+    )

@@ -1,8 +1,8 @@
 """How a command ends: its exit code, and one message where it cannot go on.
 
-A closed output pipe (`… | head`) ends it without a message. A terminal or locale that lacks a character (`–` in
-Latin-1) is shown a question mark. A path that the system refuses (too long, not permitted, a loop of links), wherever
-it came from, is a user error.
+A closed output pipe (`… | head`) ends it without a message. A terminal or locale that lacks a
+character (`–` in Latin-1) is shown a question mark. A path that the system refuses (too long, not
+permitted, a loop of links), wherever it came from, is a user error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,21 @@ from judgegym.llm.errors import UserError
 
 BAD_INPUT = 2
 
-_COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+_COMMANDS = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+)
 _RAISING = ("strict", "surrogateescape")
 """What Python does with a character that the output lacks: of the locale C it writes the bytes of file names."""
 _REFUSED = frozenset(
-    {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS}
+    {
+        errno.ENAMETOOLONG,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ELOOP,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EROFS,
+    }
 )
 
 
@@ -36,8 +46,8 @@ def harmless(text: str) -> str:
 def exit_code(command: Callable[[], int]) -> int:
     """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed.
 
-    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects every request; an
-    alarm of a monitor with 3.
+    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects
+    every request; an alarm of a monitor with 3.
     """
     try:
         return quiet_at_broken_pipe(command)

@@ -27,7 +27,9 @@ _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]
 """The names that pydantic puts into the place of an error for each alternative of a type."""
 
 
-def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[str], verb: str | None = None) -> str:
+def explain_flag(
+    settings_type: type[BaseModel], message: str, argv: Sequence[str], verb: str | None = None
+) -> str:
     """The message for a command line that could not be parsed, in one line.
 
     Args:
@@ -40,7 +42,9 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
         name = unreadable.group(1)
-        words = pairwise(part for word in argv for part in word.split("=", 1))  # --name=value, or --name value
+        words = pairwise(
+            part for word in argv for part in word.split("=", 1)
+        )  # --name=value, or --name value
         given = [value for flag, value in words if flag == f"--{name}"]
         shown = given and _may_be_shown(settings_type, name.split("."))
         got = f", got {given[-1][:_LONGEST_VALUE]!r}" if shown else ""
@@ -53,7 +57,10 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
         return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
     exists = rest and name in _names(settings_type, verb)
     known = " (a flag of this name exists: does its value begin with a dash?)" if exists else ""
-    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, verb)}; --help_all lists all"
+    return (
+        f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, verb)}; "
+        "--help_all lists all"
+    )
 
 
 def explain_values(
@@ -72,14 +79,19 @@ def place_of(error: ErrorDetails) -> tuple[str, ...]:
 
 
 def _explain(
-    settings_type: type[BaseModel], parts: Sequence[str], errors: Sequence[ErrorDetails], origins: Mapping[str, str]
+    settings_type: type[BaseModel],
+    parts: Sequence[str],
+    errors: Sequence[ErrorDetails],
+    origins: Mapping[str, str],
 ) -> str:
     """The message for what is wrong with one setting, in one line."""
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_in_words(error['msg'])}"
     section, words = section_of(settings_type, name), _in_words(error["msg"])
-    if section is not None and _begins_with_setting(section, words):  # of several settings of a section
+    if section is not None and _begins_with_setting(
+        section, words
+    ):  # of several settings of a section
         return f"--{name}.{words}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     given = next((prefix for prefix in prefixes if prefix in origins), name)
@@ -150,7 +162,9 @@ def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
 def _received(value: object) -> str:
     """The received value: a plain value as text, of any other only its type, because it may hold a secret."""
     plain = str | int | float | None
-    if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(item, plain) for item in value)):
+    if isinstance(value, plain) or (
+        isinstance(value, list) and all(isinstance(item, plain) for item in value)
+    ):
         return repr(without_credentials(str(value))[:_LONGEST_VALUE])
     return f"a {type(value).__name__}"
 
@@ -168,12 +182,18 @@ def text_or_file(value: object) -> object:
     """The text of a file for `@path`; any other value as it is.
 
     Raises:
-        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file, without the `@`, or
-            looks like one of a file that does not exist.
+        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file,
+            without the `@`, or looks like one of a file that does not exist.
     """
-    is_name = isinstance(value, str) and len(value) <= _LONGEST_NAME and _TEXT_FILE.fullmatch(value) is not None
+    is_name = (
+        isinstance(value, str)
+        and len(value) <= _LONGEST_NAME
+        and _TEXT_FILE.fullmatch(value) is not None
+    )
     if isinstance(value, str) and is_name and not value.startswith("@") and not _is_file(value):
-        raise ValueError(f"there is no file {value}; expected a text, or @PATH for the text of a file")
+        raise ValueError(
+            f"there is no file {value}; expected a text, or @PATH for the text of a file"
+        )
     return any_text_or_file(value)
 
 
@@ -186,7 +206,9 @@ def any_text_or_file(value: object) -> object:
             raise ValueError(f"there is a file of this name; to read it write @{value}")
         return value
     try:
-        return Path(value[1:]).expanduser().read_bytes().decode("utf-8")  # byte for byte, newlines included
+        return (
+            Path(value[1:]).expanduser().read_bytes().decode("utf-8")
+        )  # byte for byte, newlines included
     except OSError as error:
         raise ValueError(f"{value[1:]} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -205,7 +227,9 @@ def _is_file(text: str) -> bool:
 
 def is_prompt_file(name: object) -> TypeGuard[str]:
     """Whether the name of a judge is the path of a prompt file."""
-    return isinstance(name, str) and name.lower().endswith(_PROMPT_FILE_SUFFIXES) and "\n" not in name
+    return (
+        isinstance(name, str) and name.lower().endswith(_PROMPT_FILE_SUFFIXES) and "\n" not in name
+    )
 
 
 def comma_separated(value: object) -> object:

@@ -1,6 +1,7 @@
 """The optional parts of the installation: which extra of `judgegym` brings which package, and the command that adds it.
 
-No package index has this package under its name, so the command names where it was installed from (PEP 610).
+No package index has this package under its name, so the command names where it was installed from
+(PEP 610).
 """
 
 from __future__ import annotations
@@ -80,7 +81,19 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 
 Of the trainers' extras these are the trainers' own modules."""
 TRAINERS = (
-    *("art", "inspect", "nemo-gym", "openenv", "openrlhf", "ray", "skyrl-gym", "tinker", "trl", "verifiers", "verl"),
+    *(
+        "art",
+        "inspect",
+        "nemo-gym",
+        "openenv",
+        "openrlhf",
+        "ray",
+        "skyrl-gym",
+        "tinker",
+        "trl",
+        "verifiers",
+        "verl",
+    ),
 )
 """The extras of trainers and evaluation frameworks."""
 

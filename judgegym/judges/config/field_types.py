@@ -11,14 +11,19 @@ from judgegym.llm.responses.finish_reasons import accepted_reasons
 from judgegym.llm.urls import check_model_name, check_not_blank, check_urls
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OWN_HEADERS = frozenset({"content-type", "content-length", "transfer-encoding", "host", "connection"})
+_OWN_HEADERS = frozenset(
+    {"content-type", "content-length", "transfer-encoding", "host", "connection"}
+)
 
 
 def _numbers_as_text(headers: object) -> object:
     """Headers as given, with numbers as text: an error would show a number as harmless."""
     if not isinstance(headers, dict):
         return headers
-    return {name: str(value) if isinstance(value, int | float) else value for name, value in headers.items()}
+    return {
+        name: str(value) if isinstance(value, int | float) else value
+        for name, value in headers.items()
+    }
 
 
 def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
@@ -29,7 +34,9 @@ def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     """
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object")
+            raise ValueError(
+                f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object"
+            )
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"{name} cannot be set: it follows from the request")
         if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
@@ -48,13 +55,17 @@ ModelName: TypeAlias = Annotated[str, AfterValidator(check_model_name)]
 """The name of a model, as an endpoint serves it."""
 ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_without_blanks)]
 """Further fields of requests; none is the blank that stands for a secret in a file."""
-ModelPrice: TypeAlias = dict[Literal["input", "output", "cached_input"], Annotated[float, Field(ge=0)]]
+ModelPrice: TypeAlias = dict[
+    Literal["input", "output", "cached_input"], Annotated[float, Field(ge=0)]
+]
 """US dollars for a million tokens of a model, by their kind."""
 ExtraHeaders: TypeAlias = Annotated[
     dict[str, SecretStr], BeforeValidator(_numbers_as_text), AfterValidator(_checked_headers)
 ]
 """Further headers of requests."""
-FinishReasons: TypeAlias = Annotated[list[str], AfterValidator(lambda words: sorted(accepted_reasons(words)))]
+FinishReasons: TypeAlias = Annotated[
+    list[str], AfterValidator(lambda words: sorted(accepted_reasons(words)))
+]
 """Finish reasons that are whole beside the known ones, normalized."""
 
 

@@ -1,6 +1,7 @@
 """Settings as their classes declare them: default, range and description, and how commands treat each.
 
-A settings model has settings and sections (nested models); a setting's dotted name says which section it is in.
+A settings model has settings and sections (nested models); a setting's dotted name says which
+section it is in.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ DEEPEST = 90
 """How deep lists and mappings may be nested in a setting."""
 Values = dict[str, Any]
 """The settings of a source by dotted name, before validation; the values have no type yet."""
-_KINDS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
+_KINDS = {
+    int: "INT",
+    float: "NUMBER",
+    bool: "true|false",
+    Path: "PATH",
+    str: "TEXT",
+    SecretStr: "KEY",
+}
 
 
 def setting(
@@ -38,18 +46,30 @@ def setting(
 
     Args:
         default: its default.
-        description: for `--help`: verb first, unit, range, reason; without it the text that stands below the attribute,
-            in a class with `use_attribute_docstrings`.
-        operational: it changes how a run proceeds but not its results, so that a resumed run may change it.
+        description: for `--help`: verb first, unit, range, reason; without it the text that stands
+            below the attribute, in a class with `use_attribute_docstrings`.
+        operational: it changes how a run proceeds but not its results, so that a resumed run may
+            change it.
         verbs: the commands that use it; empty for all.
-        group: where `--help` lists it; by default the `help_group` of the class that declares it, or of its
-            only base.
+        group: where `--help` lists it; by default the `help_group` of the class that declares it,
+            or of its only base.
         common: `--help` lists it; the others are listed by `--help_all`.
-        fallback: the setting of the same class that is read where this one is not set, such as the variable of a key.
+        fallback: the setting of the same class that is read where this one is not set, such as the
+            variable of a key.
         constraints: those of pydantic's `Field`, such as `ge=1`.
     """
-    facts: dict[str, Any] = {"operational": operational, "verbs": list(verbs), "group": group, "common": common}
-    return Field(default, description=description, json_schema_extra={**facts, "fallback": fallback}, **constraints)
+    facts: dict[str, Any] = {
+        "operational": operational,
+        "verbs": list(verbs),
+        "group": group,
+        "common": common,
+    }
+    return Field(
+        default,
+        description=description,
+        json_schema_extra={**facts, "fallback": fallback},
+        **constraints,
+    )
 
 
 def operational(default: Any, description: str | None = None, **facts: Any) -> Any:
@@ -84,7 +104,9 @@ class DeclaredSetting:
     def kind(self) -> str:
         """The kind of its value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
         found = alternatives(self.info.annotation)
-        words = ["|".join(map(str, get_args(each))) for each in found if get_origin(each) is Literal]
+        words = [
+            "|".join(map(str, get_args(each))) for each in found if get_origin(each) is Literal
+        ]
         others = [each for each in found if get_origin(each) is not Literal]
         if others == [str]:
             return _KINDS[str]
@@ -136,7 +158,9 @@ class DeclaredSetting:
         own = self._fact("group")
         if isinstance(own, str):
             return own
-        declaring = next((base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model)
+        declaring = next(
+            (base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model
+        )
         while "help_group" not in vars(declaring) and len(declaring.__bases__) == 1:
             (declaring,) = declaring.__bases__
         return str(vars(declaring).get("help_group", OTHER_GROUP))
@@ -156,7 +180,9 @@ def alternatives(annotation: Any) -> list[Any]:
     if origin is Annotated:
         return alternatives(arguments[0])
     if origin in (Union, types.UnionType):
-        return [each for one in arguments for each in alternatives(one) if each is not types.NoneType]
+        return [
+            each for one in arguments for each in alternatives(one) if each is not types.NoneType
+        ]
     return [annotation]
 
 
@@ -185,7 +211,9 @@ def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """The model of the section with this name; `None` if the name is not a section's."""
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return (
+        annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    )
 
 
 def in_words(default: object) -> str:

@@ -1,7 +1,7 @@
 """A judge's settings, with the same `judge_*` names in every environment, data set and server.
 
-Guarantee: what the user has not set stays unset, so that a mount or a judge of groups does not inherit what a judge has
-chosen by itself.
+Guarantee: what the user has not set stays unset, so that a mount or a judge of groups does not
+inherit what a judge has chosen by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from judgegym.judges.config.endpoint import (
     flat_names,
 )
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
-from judgegym.judges.config.field_types import BaseUrls, ExtraBody, ExtraHeaders, FinishReasons, ModelName
+from judgegym.judges.config.field_types import (
+    BaseUrls,
+    ExtraBody,
+    ExtraHeaders,
+    FinishReasons,
+    ModelName,
+)
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.judges.parsing.verdict_parser import VerdictForm
@@ -46,10 +52,13 @@ _CONSTRAINTS = frozenset(
 """Fields by which endpoints are told another form of an answer."""
 
 
-class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True):
+class JudgeSettings(
+    ThinkingSettings, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+):
     """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 
-    Each judge's package subclasses it with that judge's own settings; environments and the reward server inherit those.
+    Each judge's package subclasses it with that judge's own settings; environments and the reward
+    server inherit those.
     """
 
     help_group: ClassVar[str] = "judge"
@@ -62,8 +71,9 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""
     judge_api: ApiName = operational("openai", common=True)
     """Ask the judge in this form. openai: OpenAI's chat completions, which most servers speak. anthropic: Anthropic's
-    Messages API, with thinking apart and its prefix cache used. litellm: whatever litellm reaches by the model's name,
-    such as azure/…, bedrock/…, vertex_ai/… or gemini/…, with judge_base_url only if it is set. If unset, anthropic for
+    Messages API, with thinking apart and its prefix cache used. litellm: whatever litellm reaches
+    by the model's name, such as azure/…, bedrock/…, vertex_ai/… or gemini/…, with judge_base_url
+    only if it is set. If unset, anthropic for
     the default judge with its key in ANTHROPIC_API_KEY."""
     judge_api_key: SecretStr | None = operational(None, fallback="judge_api_key_env")
     """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."""
@@ -85,11 +95,13 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     connections; its calls then fail."""
     wait_for_endpoints: float = operational(60.0, ge=0, group="run")
     """Wait at most this many seconds for an endpoint, judge or policy, that has never answered in this run and refuses
-    connections, or whose host is unknown; the command then ends with exit code 2. Raise it where the endpoint starts
+    connections, or whose host is unknown; the command then ends with exit code 2. Raise it where
+    the endpoint starts
     beside the run."""
     endpoint_rejected_deadline: float = operational(120.0, ge=0, group="run")
     """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, or because
-    the account has no credit, send nothing new and try one request again, with growing pauses, for this many seconds;
+    the account has no credit, send nothing new and try one request again, with growing pauses, for
+    this many seconds;
     the command then ends with exit code 1, and can be resumed."""
     judge_max_concurrency: int = operational(256, ge=1)
     """Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503."""
@@ -109,7 +121,8 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     eos_token, complete and their like; an answer with an unknown one is asked for again."""
     judge_output: JudgeOutput = setting("text")
     """Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons
-    first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a policy
+    first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets
+    text. For a policy
     that judges, set openai.extra_body."""
     judge_price_input: float | None = operational(None, ge=0)
     """Report the judge's cost with this price in US dollars for a million prompt tokens; if no price is set, with those
@@ -122,7 +135,8 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
     judge_images: ImageUse = operational("auto")
     """Choose what becomes of rows with images. auto: the judge is sent them, until its endpoint refuses images, which
-    is remembered for the run. yes: it is sent them, always. no: such rows are refused, for a judge that reads texts
+    is remembered for the run. yes: it is sent them, always. no: such rows are refused, for a judge
+        that reads texts
     alone. No row is judged without its images."""
     judge_image_max_side: int = setting(1568, ge=0)
     """Scale images whose data is here (not those of a URL) down to this many pixels of the longer side before the judge
@@ -139,8 +153,10 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     def _is_one_name(cls, value: str) -> str:
         if "," in value:
             raise ValueError(
-                f"{value!r} would be sent as the name of one model; expected one name. Commas separate replicas of one "
-                "model in judge_base_url; several judges are for `judgegym evaluate self_critique` (--env.judges)"
+                f"{value!r} would be sent as the name of one model; expected one name. Commas "
+                "separate replicas of one "
+                "model in judge_base_url; several judges are for `judgegym evaluate self_critique` "
+                "(--env.judges)"
             )
         return value
 
@@ -148,7 +164,8 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
     def _set_vote_temperature(self) -> Self:
         if self.vote_count() > 1 and "judge_temperature" not in self.model_fields_set:
             self.judge_temperature = VOTE_TEMPERATURE
-            # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
+            # Not set by the user: a mount inherits only the settings that were given, so it must
+            # not inherit this one.
             self.model_fields_set.discard("judge_temperature")
         return self
 
@@ -157,7 +174,8 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         others = sorted(_CONSTRAINTS & self.judge_extra_body.keys())
         if self.judge_output != "text" and others:
             raise ValueError(
-                f"judge_extra_body: with judge_output={self.judge_output} the form of an answer is the judge's own; "
+                f"judge_extra_body: with judge_output={self.judge_output} the form of an answer is "
+                "the judge's own; "
                 f"leave out {', '.join(others)}"
             )
         return self
@@ -196,7 +214,9 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
 
     def instructions(self) -> str:
         """The prompt in use: `judge_system_prompt`, or the built-in one."""
-        return self.built_in_prompt() if self.judge_system_prompt is None else self.judge_system_prompt
+        return (
+            self.built_in_prompt() if self.judge_system_prompt is None else self.judge_system_prompt
+        )
 
     def prompt_digests(self) -> dict[str, str]:
         """Digests of the judge's prompts in use, given or built in, by the setting that replaces them."""
@@ -209,9 +229,13 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
 
     def replace_endpoint(self, url: str, model: str) -> Self:
         """A copy that asks a model elsewhere, without a key, such as a stand-in."""
-        return self.model_copy(update={"judge_base_url": url, "judge_model_name": model, "judge_api_key": None})
+        return self.model_copy(
+            update={"judge_base_url": url, "judge_model_name": model, "judge_api_key": None}
+        )
 
-    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
+    def chat_settings(
+        self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env."
+    ) -> ChatSettings:
         """What the judge's chat client needs.
 
         Args:
@@ -222,9 +246,13 @@ class JudgeSettings(ThinkingSettings, extra="forbid", allow_inf_nan=False, use_a
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
-        settings = self if identity == STAND_IN_IDENTITY else self.client_settings  # a stand-in is asked for every part
+        settings = (
+            self if identity == STAND_IN_IDENTITY else self.client_settings
+        )  # a stand-in is asked for every part
         if settings is not self:
-            return settings.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
+            return settings.chat_settings(
+                retry_delay=retry_delay, identity=identity, section=section
+            )
         votes = self.vote_count()
         if votes > 1 and self.judge_temperature == 0:
             logger.warning("%d votes at temperature 0 are the same answer %d times", votes, votes)
@@ -265,22 +293,25 @@ PromptLayout = Literal["published", "shared_first"]
 class PromptLayoutSettings(JudgeSettings):
     """The settings of a judge whose prompt can be laid out in both ways.
 
-    vLLM, SGLang and the hosted APIs compute, and charge for, a prefix that several prompts share once. `published` is
-    the order of the benchmark, paper or specification that a judge follows. In `shared_first` everything that the
-    prompts of one row have in common comes first, and the completion under judgment last.
+    vLLM, SGLang and the hosted APIs compute, and charge for, a prefix that several prompts share
+    once. `published` is the order of the benchmark, paper or specification that a judge follows. In
+    `shared_first` everything that the prompts of one row have in common comes first, and the
+    completion under judgment last.
     """
 
     judge_prompt_layout: PromptLayout = setting("published")
     """Choose the order of the judge's prompt. published: that of the benchmark or paper. shared_first: first everything
-    that the completions of one prompt share, the completion last, so that a server's prefix cache computes the shared
-    part once; results are then not comparable with published ones. If unset, shared_first for a single aspect, whose
+    that the completions of one prompt share, the completion last, so that a server's prefix cache
+    computes the shared part once; results are then not comparable with published ones. If unset,
+    shared_first for a single aspect, whose
     order is ours, and published for all other judges."""
 
     @model_validator(mode="after")
     def _set_usual_layout(self) -> Self:
         if "judge_prompt_layout" not in self.model_fields_set:
             self.judge_prompt_layout = self.usual_layout()
-            # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
+            # Not set by the user: a mount inherits only the settings that were given, so it must
+            # not inherit this one.
             self.model_fields_set.discard("judge_prompt_layout")
         return self
 

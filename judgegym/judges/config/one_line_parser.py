@@ -13,7 +13,9 @@ from typing import Any, NoReturn
 from judgegym.judges.config.exit_code import BAD_INPUT
 from judgegym.judges.config.removed_values import refusals, take_removed_flags
 
-_AT_ONCE = "num_requests_for_eval num_max_requests_at_once judge_max_concurrency workers max_pending"
+_AT_ONCE = (
+    "num_requests_for_eval num_max_requests_at_once judge_max_concurrency workers max_pending"
+)
 _MANY = "limit total_steps top samples max_pairs"
 _SEVERAL = "responses_per_prompt group_size samples_per_item strictness top"
 
@@ -42,7 +44,8 @@ MEANINGS: Mapping[str, Sequence[str]] = {
         "out output output_dir output_path output_file log_dir save_dir": (
             "out data_dir_to_save_evals data_path_to_save_groups output html"
         ),
-        "concurrency max_concurrency max_connections num_concurrent parallel threads workers num_workers": _AT_ONCE,
+        "concurrency max_concurrency max_connections num_concurrent parallel threads workers "
+        "num_workers": _AT_ONCE,
         "batch_size": f"group_size {_AT_ONCE}",
         "n": f"{_SEVERAL} {_MANY}",
         "num_samples": f"{_MANY} {_SEVERAL}",
@@ -83,8 +86,15 @@ def meant(name: str, known: Iterable[str]) -> list[str]:
     names = list(known)
     last = name.rpartition(".")[2].lower().replace("-", "_")
     elsewhere, same = MEANINGS.get(last, ()), (last,)
-    for wanted in (same, elsewhere) if "." in name else (elsewhere, same):  # a section that this command has not
-        found = [each for field in dict.fromkeys(wanted) for each in names if each.rpartition(".")[2] == field]
+    for wanted in (
+        (same, elsewhere) if "." in name else (elsewhere, same)
+    ):  # a section that this command has not
+        found = [
+            each
+            for field in dict.fromkeys(wanted)
+            for each in names
+            if each.rpartition(".")[2] == field
+        ]
         if found:
             return found[:_MOST]
     return difflib.get_close_matches(name, names, n=1, cutoff=0.75)
@@ -93,7 +103,13 @@ def meant(name: str, known: Iterable[str]) -> list[str]:
 def did_you_mean_flags(name: str, known: Iterable[str]) -> str:
     """What `meant` finds, for the end of a message; empty without any."""
     *others, last = [f"--{each}" for each in meant(name, known)] or [""]
-    return f", did you mean {', '.join(others)} or {last}?" if others else f", did you mean {last}?" if last else ""
+    return (
+        f", did you mean {', '.join(others)} or {last}?"
+        if others
+        else f", did you mean {last}?"
+        if last
+        else ""
+    )
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -114,7 +130,12 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""
         unknown = re.match(r"unrecognized arguments: --([^ =]+)", message)
-        flags = [option[2:] for action in self._actions for option in action.option_strings if option[:2] == "--"]
+        flags = [
+            option[2:]
+            for action in self._actions
+            for option in action.option_strings
+            if option[:2] == "--"
+        ]
         hint = did_you_mean_flags(unknown[1], flags) if unknown is not None else ""
         self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}{hint}\n")
 

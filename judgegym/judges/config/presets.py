@@ -1,13 +1,16 @@
 """Presets and files of settings, and `--profile[=FILE]`: where a command spends its time, as a page for a browser.
 
-`--config NAME` finds the presets that the package brings without a checkout, whose folder `configs/` links to them.
+`--config NAME` finds the presets that the package brings without a checkout, whose folder
+`configs/` links to them.
 
-Guarantees for YAML: any text gives a value of plain data or one `ValueError` of one line, in about a second: text that
-is not UTF-8, nested too deeply, refers to itself, or grows by its aliases beyond a limit is refused before it is built.
+Guarantees for YAML: any text gives a value of plain data or one `ValueError` of one line, in about
+a second: text that is not UTF-8, nested too deeply, refers to itself, or grows by its aliases
+beyond a limit is refused before it is built.
 A name that occurs twice in a mapping is an error, too: YAML's readers let the last one win.
 
-A profile is written however the command ends, Ctrl-C included. The thread of the event loop is sampled every 2 ms
-of wall time, so that waiting shows as time of the loop itself. Samples are kept in memory until the end, some 10 MB for
+A profile is written however the command ends, Ctrl-C included. The thread of the event loop is
+sampled every 2 ms of wall time, so that waiting shows as time of the loop itself. Samples are kept
+in memory until the end, some 10 MB for
 each minute: a profile is for minutes, not for days.
 """
 
@@ -40,7 +43,8 @@ def bundled(beginning: str = "") -> Sequence[str]:
 def config_file(value: str | os.PathLike[str]) -> Path:
     """The file that `--config` names: a path, or the name of a preset where no file of that name is here.
 
-    A value with a folder or an ending is always a path, so that a missing file of the user's is never replaced.
+    A value with a folder or an ending is always a path, so that a missing file of the user's is
+    never replaced.
 
     Raises:
         SettingsError: neither a file nor a preset has that name.
@@ -50,7 +54,10 @@ def config_file(value: str | os.PathLike[str]) -> Path:
         return path
     if path.suffix:
         if path.stem in bundled() and path.suffix == _ENDING:
-            raise SettingsError(f"--config: {path}: no such file; --config {path.stem} takes the preset of that name")
+            raise SettingsError(
+                f"--config: {path}: no such file; --config {path.stem} takes the preset of that "
+                "name"
+            )
         return path
     if path.name not in bundled():
         close = difflib.get_close_matches(path.name, bundled(), n=1, cutoff=0.6)
@@ -110,7 +117,8 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
 
     Args:
         data: the text.
-        names_as_written: take the names in all mappings as the texts that are written, and not as numbers or dates.
+        names_as_written: take the names in all mappings as the texts that are written, and not as
+            numbers or dates.
 
     Raises:
         YamlError: it is not YAML, or not of the kind that is built (see the module).
@@ -119,7 +127,9 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
         _check_size(text)
-        return yaml.load(text, _NamesAsWritten if names_as_written else _UniqueNames)  # subclasses of the safe loader
+        return yaml.load(
+            text, _NamesAsWritten if names_as_written else _UniqueNames
+        )  # subclasses of the safe loader
     except YamlError:
         raise
     except UnicodeDecodeError as error:
@@ -128,7 +138,9 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
-        raise YamlError(" ".join(str(error).split()), str(error.problem or error.context), line) from None
+        raise YamlError(
+            " ".join(str(error).split()), str(error.problem or error.context), line
+        ) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlError(" ".join(str(error).split()), error.reason, line) from None
@@ -147,7 +159,8 @@ def read_yaml(path: Path, place: str = "") -> Any:
     """The value of a YAML file.
 
     Raises:
-        SettingsError: it cannot be read, or is not YAML; the message begins with `place`, such as `--config: `.
+        SettingsError: it cannot be read, or is not YAML; the message begins with `place`, such as
+            `--config: `.
     """
     try:
         return load_yaml(path.read_bytes())
@@ -194,7 +207,8 @@ def _refusal(event: yaml.Event, problem: str) -> YamlError:
 _INTERVAL_S = 0.002
 
 ABOUT = (
-    "Write a profile to this HTML file (without a name: profile-<time>.html); workers of a server write a file each. "
+    "Write a profile to this HTML file (without a name: profile-<time>.html); workers of a server "
+    "write a file each. "
     "Needs the extra profile."
 )
 
@@ -215,7 +229,9 @@ def check(path: Path | None) -> None:
         return
     require("profile")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise SettingsError(f"--profile: {path} cannot be written; expected a file in a folder that is there")
+        raise SettingsError(
+            f"--profile: {path} cannot be written; expected a file in a folder that is there"
+        )
 
 
 @contextmanager

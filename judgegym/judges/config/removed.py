@@ -1,20 +1,23 @@
 """Settings that were removed, or merged into another one: none vanishes without a word.
 
-A removed setting is dropped where it has the value that is now constant, and refused by name where it has another one:
-on a command line, in an environment variable, a preset or a YAML file, in keyword arguments, and in the `config.yaml`
-of a run that is resumed.
+A removed setting is dropped where it has the value that is now constant, and refused by name where
+it has another one: on a command line, in an environment variable, a preset or a YAML file, in
+keyword arguments, and in the `config.yaml` of a run that is resumed.
 
-To remove a setting, delete its field, give its default a name in the module that uses it, and add one line to
-`REMOVED`: the class that declared it, its name, the value that is now constant, and what to do instead:
+To remove a setting, delete its field, give its default a name in the module that uses it, and add
+one line to `REMOVED`: the class that declared it, its name, the value that is now constant, and
+what to do instead:
 
-    RemovedSetting("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half of the workers"),
+    RemovedSetting("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half
+    of the workers"),
 
-It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a section, in a list of
-servers. A setting that a part of a reward, a member, a mount or a gold judge may have, too, goes to
-`REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) stands there by its name:
-`RemovedSetting("label", "format", "jsonl", …)`. Of a setting that is merged into another one, `is_in_force` says
-whether the new setting says the same as the old value: it has the section of the valid settings, all of them, and the
-value (`equals` makes it).
+It then holds wherever that class or a subclass stands: under `env.` and `openai.`, without a
+section, in a list of servers. A setting that a part of a reward, a member, a mount or a gold judge
+may have, too, goes to `REMOVED_FROM_JUDGES`. A command with a small parser (`OneLineParser`) stands
+there by its name: `RemovedSetting("label", "format", "jsonl", …)`. Of a setting that is merged into
+another one, `is_in_force` says
+whether the new setting says the same as the old value: it has the section of the valid settings,
+all of them, and the value (`equals` makes it).
 """
 
 from __future__ import annotations
@@ -71,7 +74,11 @@ def equals(name: str, key: str | None = None) -> IsInForce:
 def _price(where: str, name: str, kind: str) -> RemovedSetting:
     """A price that is one of the names in a setting of all prices."""
     return RemovedSetting(
-        where, f"{name}_{kind}", None, f"give {name} input=…,output=…", is_in_force=equals(name, kind)
+        where,
+        f"{name}_{kind}",
+        None,
+        f"give {name} input=…,output=…",
+        is_in_force=equals(name, kind),
     )
 
 
@@ -81,19 +88,36 @@ _PRICES = ("input", "output", "cached_input")
 
 REMOVED: Sequence[RemovedSetting] = (
     RemovedSetting(
-        "MonitorSettings", "alarm_webhook_env", None, "alarms are in log and page, at Weights & Biases, in /metrics"
+        "MonitorSettings",
+        "alarm_webhook_env",
+        None,
+        "alarms are in log and page, at Weights & Biases, in /metrics",
     ),
     RemovedSetting(
-        "TrainerSettings", "num_rollouts_to_keep", 32, "leave it out: the table at Weights & Biases has 32 groups"
+        "TrainerSettings",
+        "num_rollouts_to_keep",
+        32,
+        "leave it out: the table at Weights & Biases has 32 groups",
     ),
     RemovedSetting(
-        "TrainerSettings", "num_rollouts_per_group_for_logging", 1, "leave it out: it shows one of each group"
+        "TrainerSettings",
+        "num_rollouts_per_group_for_logging",
+        1,
+        "leave it out: it shows one of each group",
     ),
     RemovedSetting(
-        "TrainerSettings", "min_items_sent_before_logging", 2, "leave it out: a step with two groups is logged"
+        "TrainerSettings",
+        "min_items_sent_before_logging",
+        2,
+        "leave it out: a step with two groups is logged",
     ),
     RemovedSetting(
-        *("RewardServerSettings", "queue_deadline", 100.0, "--deadline also bounds the wait for a place at the judge"),
+        *(
+            "RewardServerSettings",
+            "queue_deadline",
+            100.0,
+            "--deadline also bounds the wait for a place at the judge",
+        ),
         is_in_force=equals("deadline"),
     ),
     RemovedSetting(
@@ -101,30 +125,68 @@ REMOVED: Sequence[RemovedSetting] = (
         is_in_force=equals("deadline"),
     ),
     RemovedSetting(
-        *("RewardServerSettings", "max_connections", 4096, "more are open where --max_pending is higher"),
+        *(
+            "RewardServerSettings",
+            "max_connections",
+            4096,
+            "more are open where --max_pending is higher",
+        ),
         is_in_force=equals("max_pending"),
     ),
     RemovedSetting(
-        "RewardServerSettings", "max_aggregate_mb", 256.0, "send fewer rollouts to /aggregate_metrics at once"
+        "RewardServerSettings",
+        "max_aggregate_mb",
+        256.0,
+        "send fewer rollouts to /aggregate_metrics at once",
     ),
     RemovedSetting("RewardServerSettings", "header_timeout", 10.0, "leave it out"),
     RemovedSetting("RewardServerSettings", "body_timeout", 30.0, "leave it out"),
-    RemovedSetting("AttackSettings", "false_discoveries", 0.05, "attack.json has the adjusted p-value of each attack"),
-    RemovedSetting("AttackSettings", "worst_rows", 5, "the page and attack.json show five rows of each attack"),
-    RemovedSetting("label", "export", None, "labels are JSON lines, in the file that --out names; --import reads them"),
     RemovedSetting(
-        "TrainerSettings", "row_flat_after", 2, "leave it out: two groups with equal rewards make a row flat"
+        "AttackSettings",
+        "false_discoveries",
+        0.05,
+        "attack.json has the adjusted p-value of each attack",
     ),
     RemovedSetting(
-        "TrainerSettings", "row_flat_share", 0.25, "leave it out: a flat row is drawn in a quarter of the epochs"
+        "AttackSettings", "worst_rows", 5, "the page and attack.json show five rows of each attack"
     ),
-    RemovedSetting("TrainerSettings", "eval_limit_ratio", 0.5, "leave it out: LIMIT_TRAIN keeps half of the workers"),
     RemovedSetting(
-        "RolloutSettings", "max_num_workers_per_node", 8, "set max_num_workers: this times the number of servers"
+        "label",
+        "export",
+        None,
+        "labels are JSON lines, in the file that --out names; --import reads them",
     ),
-    RemovedSetting("MonitorSettings", "gold_queue", 256, "leave it out: 256 rollouts wait for the gold judge"),
+    RemovedSetting(
+        "TrainerSettings",
+        "row_flat_after",
+        2,
+        "leave it out: two groups with equal rewards make a row flat",
+    ),
+    RemovedSetting(
+        "TrainerSettings",
+        "row_flat_share",
+        0.25,
+        "leave it out: a flat row is drawn in a quarter of the epochs",
+    ),
+    RemovedSetting(
+        "TrainerSettings",
+        "eval_limit_ratio",
+        0.5,
+        "leave it out: LIMIT_TRAIN keeps half of the workers",
+    ),
+    RemovedSetting(
+        "RolloutSettings",
+        "max_num_workers_per_node",
+        8,
+        "set max_num_workers: this times the number of servers",
+    ),
+    RemovedSetting(
+        "MonitorSettings", "gold_queue", 256, "leave it out: 256 rollouts wait for the gold judge"
+    ),
     RemovedSetting("MonitorSettings", "gold_ranked_share", 0.25, "leave it out, or set gold_share"),
-    RemovedSetting("PolicySettings", "n_kwarg_is_ignored", False, "leave it out: the first response tells"),
+    RemovedSetting(
+        "PolicySettings", "n_kwarg_is_ignored", False, "leave it out: the first response tells"
+    ),
     RemovedSetting(
         "UserSettings",
         "user_finish_reasons",
@@ -134,8 +196,13 @@ REMOVED: Sequence[RemovedSetting] = (
     ),
     *(_price("PolicySettings", "price", kind) for kind in _PRICES),
     *(_price("UserSettings", "user_price", kind) for kind in _PRICES),
-    RemovedSetting("UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"),
-    *(RemovedSetting(where, "disk_full_deadline", 600.0, "leave it out: a run waits ten minutes") for where in _RUNS),
+    RemovedSetting(
+        "UserSettings", "user_timeout", 600.0, "leave it out: an attempt has ten minutes"
+    ),
+    *(
+        RemovedSetting(where, "disk_full_deadline", 600.0, "leave it out: a run waits ten minutes")
+        for where in _RUNS
+    ),
     RemovedSetting(
         "RunSettings",
         "wandb_optional",
@@ -197,7 +264,9 @@ def removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSettin
     else:
         classes = {base.__name__ for base in model.__mro__}
     listed = (*REMOVED, *REMOVED_FROM_JUDGES)
-    return next((setting for setting in listed if setting.name == name and setting.where in classes), None)
+    return next(
+        (setting for setting in listed if setting.name == name and setting.where in classes), None
+    )
 
 
 def removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:

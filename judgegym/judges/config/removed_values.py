@@ -1,7 +1,7 @@
 """Take removed settings from what a source gives, and say why those with another value than the constant are refused.
 
-`removed.py` has the table. Every source passes here: command line, environment variables, YAML files and presets,
-keyword arguments, and the `config.yaml` of a run that is resumed.
+`removed.py` has the table. Every source passes here: command line, environment variables, YAML
+files and presets, keyword arguments, and the `config.yaml` of a run that is resumed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ import yaml
 from pydantic import BaseModel
 
 from judgegym.judges.config.fields import classes_in, section_of
-from judgegym.judges.config.removed import RemovedSetting, removed_at, removed_from_judges, removed_setting
+from judgegym.judges.config.removed import (
+    RemovedSetting,
+    removed_at,
+    removed_from_judges,
+    removed_setting,
+)
 from judgegym.llm import wire
 
 COMMAND_LINE = "command line"
@@ -51,15 +56,24 @@ class RemovedValue:
             return None
         constant = "unset" if setting.constant is None else wire.dumps(setting.constant).decode()
         state = (
-            f"was removed, and is always {constant}" if setting.is_in_force is None else "is part of another one now"
+            f"was removed, and is always {constant}"
+            if setting.is_in_force is None
+            else "is part of another one now"
         )
         origin = f" ({self.origin})" if self.origin else ""
         return f"{prefix}{self.path}{origin}: this setting {state}; {setting.advice}"
 
     def _is_in_force(self, section: object, settings: object) -> bool:
         try:
-            return self.setting.is_in_force is not None and self.setting.is_in_force(section, settings, self.value)
-        except (AttributeError, LookupError, TypeError, ValueError):  # other settings, or a value that it never had
+            return self.setting.is_in_force is not None and self.setting.is_in_force(
+                section, settings, self.value
+            )
+        except (
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ):  # other settings, or a value that it never had
             return False
 
 
@@ -102,7 +116,9 @@ def _listed(model: type[BaseModel], name: object) -> type[BaseModel] | None:
     return BaseModel if name in _HOLD_JUDGES else None
 
 
-def _take_nested(model: type[BaseModel] | None, value: Any, origin: str, path: str) -> tuple[Any, list[RemovedValue]]:
+def _take_nested(
+    model: type[BaseModel] | None, value: Any, origin: str, path: str
+) -> tuple[Any, list[RemovedValue]]:
     """The same for a list or an object of objects, also as the JSON text of a flag."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and model is not None:
         remaining, taken = _take_nested(model, wire.as_json(value), origin, path)
@@ -110,10 +126,14 @@ def _take_nested(model: type[BaseModel] | None, value: Any, origin: str, path: s
     if model is None or not isinstance(value, list | dict):
         return value, []
     taken = list[RemovedValue]()
-    items: list[tuple[Any, Any]] = [*enumerate(value)] if isinstance(value, list) else [*value.items()]
+    items: list[tuple[Any, Any]] = (
+        [*enumerate(value)] if isinstance(value, list) else [*value.items()]
+    )
     remaining_items = []
     for name, item in items:
-        setting = removed_from_judges(name) if model is BaseModel and isinstance(value, dict) else None
+        setting = (
+            removed_from_judges(name) if model is BaseModel and isinstance(value, dict) else None
+        )
         if setting is not None:
             taken.append(RemovedValue(f"{path}.{name}", item, setting, origin))
             continue
@@ -123,10 +143,14 @@ def _take_nested(model: type[BaseModel] | None, value: Any, origin: str, path: s
             item, nested = take_removed(model, item, origin, f"{path}.{name}.")
         remaining_items.append((name, item))
         taken += nested
-    return [item for _, item in remaining_items] if isinstance(value, list) else dict(remaining_items), taken
+    return [item for _, item in remaining_items] if isinstance(value, list) else dict(
+        remaining_items
+    ), taken
 
 
-def refusals(taken: Sequence[RemovedValue], settings: object = None, prefix: str = "--") -> list[str]:
+def refusals(
+    taken: Sequence[RemovedValue], settings: object = None, prefix: str = "--"
+) -> list[str]:
     """Why removed settings are refused, a line for each; empty if all are dropped.
 
     Args:
@@ -137,7 +161,9 @@ def refusals(taken: Sequence[RemovedValue], settings: object = None, prefix: str
     return [line for value in taken if (line := value.refusal(settings, prefix)) is not None]
 
 
-def unknown_settings(model: type[BaseModel], values: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+def unknown_settings(
+    model: type[BaseModel], values: Mapping[Any, Any], prefix: str = ""
+) -> Iterator[str]:
     """The dotted names in a file of settings that no setting has."""
     for name, value in values.items():
         field, section = model.model_fields.get(str(name)), section_of(model, str(name))
@@ -147,12 +173,15 @@ def unknown_settings(model: type[BaseModel], values: Mapping[Any, Any], prefix: 
             yield from unknown_settings(section, value, f"{prefix}{name}.")
 
 
-def take_removed_flags(model: type[BaseModel] | str, words: Sequence[str]) -> tuple[list[str], list[RemovedValue]]:
+def take_removed_flags(
+    model: type[BaseModel] | str, words: Sequence[str]
+) -> tuple[list[str], list[RemovedValue]]:
     """The words of a command line without the flags of removed settings, and those.
 
     Args:
         model: the settings, or the name of a command that has a small parser.
-        words: `--name=value`, `--name value`, or, for what is true or false, `--name` and `--no-name`.
+        words: `--name=value`, `--name value`, or, for what is true or false, `--name` and
+            `--no-name`.
     """
     remaining: list[str] = []
     taken: list[RemovedValue] = []
@@ -163,7 +192,9 @@ def take_removed_flags(model: type[BaseModel] | str, words: Sequence[str]) -> tu
         name = flag.removeprefix("--")
         positive = name.removeprefix("no-")
         setting = _removed_flag(model, name) if word.startswith("--") else None
-        switch = _removed_flag(model, positive) if positive != name and word.startswith("--") else None
+        switch = (
+            _removed_flag(model, positive) if positive != name and word.startswith("--") else None
+        )
         if setting is not None:
             text = value if equals else _flag_value(setting, following)
             taken.append(RemovedValue(name, text, setting, COMMAND_LINE))
@@ -211,8 +242,13 @@ def in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
 
 def line_of(root: yaml.Node | None, path: str) -> str:
     """`, line 7` for a setting in a YAML document, by its dotted name; empty if it is not there."""
-    sections = ([*path.split(".")], ["env", *path.split(".")])  # the file of an environment, read without sections
-    return next((f", line {line}" for line in (_line(root, names) for names in sections) if line), "")
+    sections = (
+        [*path.split(".")],
+        ["env", *path.split(".")],
+    )  # the file of an environment, read without sections
+    return next(
+        (f", line {line}" for line in (_line(root, names) for names in sections) if line), ""
+    )
 
 
 def _line(node: yaml.Node | None, names: Sequence[str]) -> int:
@@ -224,7 +260,9 @@ def _line(node: yaml.Node | None, names: Sequence[str]) -> int:
             line = node.start_mark.line + 1
             continue
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        entry = next(((key, value) for key, value in pairs if getattr(key, "value", None) == name), None)
+        entry = next(
+            ((key, value) for key, value in pairs if getattr(key, "value", None) == name), None
+        )
         if entry is None:
             return 0
         line, node = entry[0].start_mark.line + 1, entry[1]

@@ -1,8 +1,9 @@
 """Settings from several sources: command line > environment variables > YAML file > presets > defaults.
 
-`load` reads each source once, records the source of every value, and validates all settings before anything is started.
-All errors become one `SettingsError` that names the setting, its source and what was expected. No message shows the
-value of a setting that may hold a secret. The same holds for settings from keyword arguments.
+`load` reads each source once, records the source of every value, and validates all settings before
+anything is started. All errors become one `SettingsError` that names the setting, its source and
+what was expected. No message shows the value of a setting that may hold a secret. The same holds
+for settings from keyword arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from pydantic_settings import CliImplicitFlag, SettingsConfigDict
 from judgegym.judges.config import presets, tracing
 from judgegym.judges.config.composed import ComposedSettings, compose, with_all_choices
 from judgegym.judges.config.explaining import explain_values, place_of
-from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, operational, section_of
+from judgegym.judges.config.fields import (
+    DEEPEST,
+    DeclaredSetting,
+    Values,
+    declared_settings,
+    operational,
+    section_of,
+)
 from judgegym.judges.config.presets import config_file
 from judgegym.judges.config.reading.choices import (
     drop_replaced,
@@ -117,7 +125,9 @@ class SettingsSource:
 
     def without(self, *names: str) -> SettingsSource:
         """The source without these settings."""
-        return replace(self, values={name: value for name, value in self.values.items() if name not in names})
+        return replace(
+            self, values={name: value for name, value in self.values.items() if name not in names}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,8 @@ class ConfigLine:
 class LoadedSettings(Generic[SettingsT]):
     """Settings, and the source of each value by dotted name; a name without a source has its default.
 
-    `notes` are lines that the user must see before anything is started; `verb` says which settings the command uses.
+    `notes` are lines that the user must see before anything is started; `verb` says which settings
+    the command uses.
     """
 
     settings: SettingsT
@@ -151,20 +162,28 @@ class LoadedSettings(Generic[SettingsT]):
         for setting in declared_settings(type(self.settings), verb=self.verb):
             value = attrgetter(setting.name)(self.settings)
             if show == "all" or value != self._default(setting):
-                lines.append(ConfigLine(setting.name, _shown(value), self.origins.get(setting.name, DEFAULT)))
+                lines.append(
+                    ConfigLine(setting.name, _shown(value), self.origins.get(setting.name, DEFAULT))
+                )
         return lines
 
     def _default(self, setting: DeclaredSetting) -> object:
         """The default of a setting: its field's, unless the section is declared with other values."""
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
-        return attrgetter(name)(declared) if name and isinstance(declared, BaseModel) else setting.default
+        return (
+            attrgetter(name)(declared)
+            if name and isinstance(declared, BaseModel)
+            else setting.default
+        )
 
 
 def _shown(value: object) -> str:
     if isinstance(value, SecretStr):
         return MASK
-    return without_credentials(str(without_secret_fields(value) if isinstance(value, dict) else value))
+    return without_credentials(
+        str(without_secret_fields(value) if isinstance(value, dict) else value)
+    )
 
 
 def load(
@@ -182,14 +201,18 @@ def load(
         argv: the command line without the program's name.
         prog: the program's name, for messages.
         verb: the verb that uses them; no others are suggested for a flag that does not exist.
-        reshape: changes the sources, in order of priority, before they are merged: adds presets, converts layouts.
+        reshape: changes the sources, in order of priority, before they are merged: adds presets,
+            converts layouts.
 
     Raises:
-        SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or one that has no effect.
+        SettingsError: an unknown setting, a wrong type, a missing or unreadable file, or one that
+            has no effect.
     """
     learn_choices(settings_type, argv)
     all_settings = with_all_choices(settings_type)
-    sources, notes = drop_replaced(all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb)
+    sources, notes = drop_replaced(
+        all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb
+    )
     sources = spell_out(settings_type, sources)
     for source in sources:
         for name, value in source.values.items():
@@ -206,7 +229,9 @@ def load(
     if refused:
         raise SettingsError("\n".join(refused))
     loaded = LoadedSettings(settings, origins, (*notes, *dropped), verb)
-    if loaded.given("faults") and settings.faults and not settings.offline:  # files of runs have the default
+    if (
+        loaded.given("faults") and settings.faults and not settings.offline
+    ):  # files of runs have the default
         raise SettingsError("--faults: a setting of the stand-ins; it needs --offline")
     return loaded
 
@@ -222,7 +247,9 @@ def _merged(sources: Sequence[SettingsSource]) -> tuple[Values, dict[str, str]]:
     return merged, origins
 
 
-def _check_value(settings_type: type[BaseModel], name: str, value: object, source: SettingsSource) -> None:
+def _check_value(
+    settings_type: type[BaseModel], name: str, value: object, source: SettingsSource
+) -> None:
     """Check that sections hold settings, and that no value is nested too deeply for those who walk through it.
 
     A value that is no section would be replaced without a word by a source of higher priority.
@@ -232,7 +259,8 @@ def _check_value(settings_type: type[BaseModel], name: str, value: object, sourc
     """
     if section_of(settings_type, name) is not None:
         raise SettingsError(
-            f"--{name} ({source.origin(name)}): expected settings by name, as in --{name}.NAME=VALUE, "
+            f"--{name} ({source.origin(name)}): expected settings by name, as in "
+            f"--{name}.NAME=VALUE, "
             f"found a value of type {type(value).__name__}"
         )
     if wire.is_nested_beyond(value, DEEPEST):
@@ -251,9 +279,13 @@ def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
     for name, field in settings_type.model_fields.items():
         if section_of(settings_type, name) is not None and field.is_required():
             nested[name] = {}
-        elif isinstance(field.default, BaseModel) and any(given.startswith(f"{name}.") for given in merged):
+        elif isinstance(field.default, BaseModel) and any(
+            given.startswith(f"{name}.") for given in merged
+        ):
             fields = (section_of(settings_type, name) or BaseModel).model_fields
-            nested[name] = {key: value for key, value in dict(field.default).items() if key in fields}
+            nested[name] = {
+                key: value for key, value in dict(field.default).items() if key in fields
+            }
     for name, value in merged.items():
         *sections, field_name = name.split(".")
         place = nested
@@ -274,15 +306,27 @@ def read_sources(
     words, of_flags = take_removed_flags(settings_type, argv)
     variables, of_variables = take_removed_variables(settings_type, os.environ, ENV_PREFIX)
     sources = [
-        _source(settings_type, "command line", read_command_line(settings_type, words, prog, verb), of_flags),
-        _source(settings_type, "environment variable", read_environment(settings_type, variables), of_variables),
+        _source(
+            settings_type,
+            "command line",
+            read_command_line(settings_type, words, prog, verb),
+            of_flags,
+        ),
+        _source(
+            settings_type,
+            "environment variable",
+            read_environment(settings_type, variables),
+            of_variables,
+        ),
     ]
     named = next(filter(None, (source.values.get("config") for source in sources)), None)
     if named is not None:
         path = config_file(named)
         read = read_settings_file(path)
         if "env" not in settings_type.model_fields and isinstance(read.get("env"), dict):
-            read |= read.pop("env")  # the settings of an environment's judge, for a command without sections
+            read |= read.pop(
+                "env"
+            )  # the settings of an environment's judge, for a command without sections
         read, removed = take_removed(settings_type, read)
         values = flatten_sections(settings_type, read, str(path))
         sources.append(SettingsSource(str(path), values, "file", in_file(removed, path)))
@@ -295,14 +339,21 @@ def _source(
     """The source of a kind that was read, given the removed settings that it had beside."""
     values, nested = take_removed(settings_type, read)
     source = SettingsSource(kind, flatten_sections(settings_type, values, kind), kind)
-    return replace(source, removed=[*removed, *(replace(each, origin=source.origin(each.path)) for each in nested)])
+    return replace(
+        source,
+        removed=[*removed, *(replace(each, origin=source.origin(each.path)) for each in nested)],
+    )
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def settings_from_keywords(
-    model: type[ModelT], values: Mapping[str, object], *, prefix: str = "", others: Collection[str] = ()
+    model: type[ModelT],
+    values: Mapping[str, object],
+    *,
+    prefix: str = "",
+    others: Collection[str] = (),
 ) -> ModelT:
     """Validate keyword arguments.
 
@@ -313,7 +364,8 @@ def settings_from_keywords(
         others: further names that are known there.
 
     Raises:
-        SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
+        SettingsError: a name is unknown or a value is wrong; the message shows no value, since it
+            may be a key.
     """
     remaining, removed = take_removed(model, values)
     if issubclass(model, ComposedSettings):
@@ -326,7 +378,9 @@ def settings_from_keywords(
         if name not in model.model_fields:
             readers = model.readers(name) if issubclass(model, ComposedSettings) else []
             if readers:
-                raise SettingsError(f"{prefix}{name}: nothing reads it without {' or '.join(readers)}")
+                raise SettingsError(
+                    f"{prefix}{name}: nothing reads it without {' or '.join(readers)}"
+                )
             close = difflib.get_close_matches(name, [*others, *model.model_fields], n=1, cutoff=0.6)
             hint = f", did you mean {close[0]}?" if close else ""
             raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")

@@ -1,10 +1,11 @@
 """Spans at a fraction of the SDK's cost, for the provider that `--trace` makes.
 
 With the SDK's spans and encoder a request of the server takes 39 % more CPU, with these 10 to 15 %
-(`benchmarks/tracing.py`). While a request is answered a span keeps plain values; its message is made when spans are
-sent, many in a row, while that code is in the processor's cache. Sampler, ids, processor and exporter are the SDK's.
-The sampler is asked once for a trace of this process; spans below one that is kept are kept. Most attributes have
-values that were sent before, so the message of each is kept. OpenTelemetry's own context does not change meanwhile.
+(`benchmarks/tracing.py`). While a request is answered a span keeps plain values; its message is
+made when spans are sent, many in a row, while that code is in the processor's cache. Sampler, ids,
+processor and exporter are the SDK's. The sampler is asked once for a trace of this process; spans
+below one that is kept are kept. Most attributes have values that were sent before, so the message
+of each is kept. OpenTelemetry's own context does not change meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+)
 from typing_extensions import Self
 
 from judgegym.llm.tracing import Attributes, Carrier, SpanNotes, SpanTracer
@@ -35,7 +43,13 @@ if TYPE_CHECKING:
 _MOST_KEPT = 8192
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
 _FIXED = Struct("<2s16s2s8scQcQ")
-_TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = b"\x0a\x10", b"\x12\x08", b"\x22\x08", b"\x39", b"\x41"
+_TRACE_ID, _SPAN_ID, _PARENT_ID, _BEGAN, _ENDED = (
+    b"\x0a\x10",
+    b"\x12\x08",
+    b"\x22\x08",
+    b"\x39",
+    b"\x41",
+)
 """The fields that each span has of its own: keys of protobuf, with the lengths of the ids."""
 _NO_FLAGS, _SAMPLED = TraceFlags(TraceFlags.DEFAULT), TraceFlags(TraceFlags.SAMPLED)
 _NO_STATE = TraceState()
@@ -57,12 +71,16 @@ _current: ContextVar[QuickSpan | None] = ContextVar("judgegym_span", default=Non
 class QuickTracer(SpanTracer):
     """Makes spans with a provider's sampler and ids, and hands those that are kept to a processor when they end."""
 
-    def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str, *, has_texts: bool) -> None:
+    def __init__(
+        self, provider: TracerProvider, processor: SpanProcessor, version: str, *, has_texts: bool
+    ) -> None:
         """Take from the provider what all spans share."""
         super().__init__(provider.get_tracer("judgegym", version), has_texts=has_texts)
         self._sampler, self.ids, self.processor = provider.sampler, provider.id_generator, processor
         scope = InstrumentationScope("judgegym", version)
-        empty = ReadableSpan("", trace.INVALID_SPAN_CONTEXT, resource=provider.resource, instrumentation_scope=scope)
+        empty = ReadableSpan(
+            "", trace.INVALID_SPAN_CONTEXT, resource=provider.resource, instrumentation_scope=scope
+        )
         (of_resource,) = encode_spans([empty]).resource_spans
         (of_scope,) = of_resource.scope_spans
         of_scope.ClearField("spans")
@@ -71,7 +89,11 @@ class QuickTracer(SpanTracer):
         self._resource = of_resource.SerializeToString()
 
     def span(
-        self, name: str, attributes: Attributes, kind: SpanKind | None = None, carrier: Carrier = None
+        self,
+        name: str,
+        attributes: Attributes,
+        kind: SpanKind | None = None,
+        carrier: Carrier = None,
     ) -> QuickSpan:
         """Make a span, as `SpanTracer` does."""
         above, kind = _current.get(), kind or SpanKind.INTERNAL
@@ -90,15 +112,17 @@ class QuickTracer(SpanTracer):
         """The headers of a call, with the trace context of the span that is current."""
         span, carried = _current.get(), dict(headers)
         if span is not None:
-            own = SpanContext(span.trace.id, span.span_id, False, span.trace.flags, span.trace.state)
+            own = SpanContext(
+                span.trace.id, span.span_id, False, span.trace.flags, span.trace.state
+            )
             self._carried.inject(carried, self.set_span(NonRecordingSpan(own), span.trace.context))
         return carried
 
     def encoded(self, spans: Sequence[ReadableSpan]) -> EncodedSpans | ExportTraceServiceRequest:
         """The message of OTLP for spans of this tracer, as the SDK's own encoder makes it; that one for other spans.
 
-        It is joined from parts that are messages themselves: protobuf reads such parts as one message, and copies each
-        that is put into another one.
+        It is joined from parts that are messages themselves: protobuf reads such parts as one
+        message, and copies each that is put into another one.
         """
         if not isinstance(spans[0], QuickSpan):  # of another exporter in this process
             return encode_spans(spans)
@@ -116,14 +140,36 @@ class QuickSpan(SpanNotes):
         context: tells the processor that it is to be sent; it is handed no other.
     """
 
-    __slots__ = ("_began", "_ended", "_kind", "_name", "_parent_id", "_quick", "_reset", "span_id", "trace")
+    __slots__ = (
+        "_began",
+        "_ended",
+        "_kind",
+        "_name",
+        "_parent_id",
+        "_quick",
+        "_reset",
+        "span_id",
+        "trace",
+    )
     context = SpanContext(1, 1, is_remote=False, trace_flags=_SAMPLED)
 
     def __init__(
-        self, tracer: QuickTracer, name: str, kind: SpanKind, attributes: Attributes, trace: _Trace, parent_id: int
+        self,
+        tracer: QuickTracer,
+        name: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        trace: _Trace,
+        parent_id: int,
     ) -> None:
         """Begin; `parent_id` is 0 where nothing is above."""
-        self._quick, self._name, self._kind, self.attributes, self.error = tracer, name, kind, attributes, None
+        self._quick, self._name, self._kind, self.attributes, self.error = (
+            tracer,
+            name,
+            kind,
+            attributes,
+            None,
+        )
         self.trace, self.span_id, self._parent_id = trace, tracer.ids.generate_span_id(), parent_id
         self._began = time.time_ns()
 
@@ -146,9 +192,14 @@ class QuickSpan(SpanNotes):
         state, is_remote = self.trace.state.to_header(), self._parent_id == self.trace.caller
         trace_id, span_id = self.trace.id.to_bytes(16, "big"), self.span_id.to_bytes(8, "big")
         fields = [
-            _FIXED.pack(_TRACE_ID, trace_id, _SPAN_ID, span_id, _BEGAN, self._began, _ENDED, self._ended),
+            _FIXED.pack(
+                _TRACE_ID, trace_id, _SPAN_ID, span_id, _BEGAN, self._began, _ENDED, self._ended
+            ),
             _shared(self._name, self._kind._value_, status._value_, state, is_remote),
-            *(_attribute(type(value).__name__, name, value) for name, value in self.attributes.items()),
+            *(
+                _attribute(type(value).__name__, name, value)
+                for name, value in self.attributes.items()
+            ),
         ]
         if self._parent_id:
             fields.append(_PARENT_ID + self._parent_id.to_bytes(8, "big"))
@@ -190,9 +241,13 @@ def _shared(name: str, kind: int, status: int, state: str, is_remote: bool) -> b
 def _attribute(kind: str, name: str, value: AttributeValue) -> bytes:
     """A span with this attribute alone; `kind` tells 1 from 1.0."""
     if isinstance(value, str):
-        value = value.encode("utf-8", "replace").decode()  # with half a character the SDK sends none of a batch
+        value = value.encode(
+            "utf-8", "replace"
+        ).decode()  # with half a character the SDK sends none of a batch
     (of_resource,) = encode_spans(
         [ReadableSpan("", trace.INVALID_SPAN_CONTEXT, attributes={name: value})]
     ).resource_spans
-    encoded: bytes = trace_pb2.Span(attributes=of_resource.scope_spans[0].spans[0].attributes).SerializeToString()
+    encoded: bytes = trace_pb2.Span(
+        attributes=of_resource.scope_spans[0].spans[0].attributes
+    ).SerializeToString()
     return encoded

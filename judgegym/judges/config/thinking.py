@@ -1,6 +1,7 @@
 """Thinking that stands in the text of a completion or of a judge: its markers, and what is shown of a completion.
 
-`ThinkingSettings.shown` is the boundary at which a text becomes what judges, rules and reward models are shown.
+`ThinkingSettings.shown` is the boundary at which a text becomes what judges, rules and reward
+models are shown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ logger = logging.getLogger(__name__)
 def _not_blank(markers: dict[str, str]) -> dict[str, str]:
     for begin, end in markers.items():
         if not begin.strip() or not end.strip():
-            raise ValueError(f'{begin!r}: {end!r} begins or ends thinking with a blank; expected {{"BEGIN": "END"}}')
+            raise ValueError(
+                f'{begin!r}: {end!r} begins or ends thinking with a blank; expected {{"BEGIN": '
+                f'"END"}}'
+            )
     return markers
 
 
@@ -48,7 +52,8 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
 
     judged_thinking: Literal["removed", "kept"] = setting("removed")
     """Choose what judges, rules and reward models are shown of a completion that begins with its thinking. removed: the
-    answer behind it; thinking that never ends has none. kept: all of the text. The rule thinking_format and
+    answer behind it; thinking that never ends has none. kept: all of the text. The rule
+    thinking_format and
     thinking_mode have rules of their own."""
     thinking_markers: MarkerPairs = setting({})
     """Take these markers, too, for those of thinking in a text: {"BEGIN": "END"}. The markers of the reasoning parsers
@@ -76,7 +81,8 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
         if not self._is_told:
             self._is_told = True
             logger.warning(
-                "a completion begins with its thinking: judges, rules and reward models are shown the answer behind it "
+                "a completion begins with its thinking: judges, rules and reward models are shown "
+                "the answer behind it "
                 "(judged_thinking=kept shows all)"
             )
         return ShownText(text[parts.start : parts.end].strip(), parts.thinking, text)

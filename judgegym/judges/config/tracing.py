@@ -1,8 +1,9 @@
 """`--trace`: switches on the spans of a process (`judgegym.llm.tracing`), and says where they are sent.
 
-Where they go, how many are kept and what they are called is read from OpenTelemetry's variables: `OTEL_SERVICE_NAME`,
-`OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`), `OTEL_EXPORTER_OTLP_ENDPOINT` and its
-fellows, `OTEL_TRACES_SAMPLER`, `OTEL_PROPAGATORS`, `OTEL_BSP_…`, `OTEL_SDK_DISABLED`. An application that has set a
+Where they go, how many are kept and what they are called is read from OpenTelemetry's variables:
+`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_EXPORTER` (`otlp`, `console`, `none`),
+`OTEL_EXPORTER_OTLP_ENDPOINT` and its fellows, `OTEL_TRACES_SAMPLER`, `OTEL_PROPAGATORS`,
+`OTEL_BSP_…`, `OTEL_SDK_DISABLED`. An application that has set a
 provider of its own keeps it: the spans are its spans.
 """
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 TraceMode = Literal["off", "spans", "texts"]
 ABOUT = (
-    "Send spans of requests, rows, judgments and calls of models to the collector that OTEL_EXPORTER_OTLP_ENDPOINT "
+    "Send spans of requests, rows, judgments and calls of models to the collector that "
+    "OTEL_EXPORTER_OTLP_ENDPOINT "
     "names (OpenTelemetry). texts: with prompts, answers and reasons. Needs the extra otel."
 )
 
@@ -35,10 +37,12 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
 
     Args:
         mode: `off` makes none.
-        provider: makes the spans; by default the application's, or else one by OpenTelemetry's variables.
+        provider: makes the spans; by default the application's, or else one by OpenTelemetry's
+            variables.
 
     Raises:
-        SettingsError: the extra is not installed, or a variable has a value that nothing here reads.
+        SettingsError: the extra is not installed, or a variable has a value that nothing here
+            reads.
     """
     if mode == "off":
         yield
@@ -49,7 +53,10 @@ def traced(mode: TraceMode, provider: TracerProvider | None = None) -> Iterator[
 
         known, has_texts = provider or trace.get_tracer_provider(), mode == "texts"
         if isinstance(known, TracerProvider):
-            own, tracer = None, SpanTracer(known.get_tracer("judgegym", package_version()), has_texts=has_texts)
+            own, tracer = (
+                None,
+                SpanTracer(known.get_tracer("judgegym", package_version()), has_texts=has_texts),
+            )
         else:
             own, tracer = _own(has_texts=has_texts)
     tracing.active = tracer
@@ -81,7 +88,10 @@ def _own(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
 
     from judgegym.judges.config.spans import QuickTracer
 
-    exporter, version = _variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none"), package_version()
+    exporter, version = (
+        _variable("OTEL_TRACES_EXPORTER", "otlp", "console", "none"),
+        package_version(),
+    )
     for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         _variable(name, "http/protobuf")
     named = Resource.create({"service.name": "judgegym", "service.version": version})
@@ -92,7 +102,9 @@ def _own(*, has_texts: bool) -> tuple[TracerProvider, SpanTracer]:
         sent = trace_exporter.OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()
         processor = BatchSpanProcessor(sent)
         provider.add_span_processor(processor)
-        if exporter == "otlp" and hasattr(trace_exporter, "encode_spans"):  # otherwise spans are as slow as the SDK's
+        if exporter == "otlp" and hasattr(
+            trace_exporter, "encode_spans"
+        ):  # otherwise spans are as slow as the SDK's
             tracer = QuickTracer(provider, processor, version, has_texts=has_texts)
             trace_exporter.encode_spans = tracer.encoded
             return provider, tracer

@@ -1,8 +1,9 @@
 """Images of conversations, read from the parts of all formats.
 
-Guarantees: an image is read only where the caller shows it to the judge (`images_shown`); elsewhere it is refused, so
-that nothing is judged blind. It is an http(s) address, which nobody here fetches, or a data URL of a PNG, JPEG, GIF or
-WebP whose header was read; two parts with the same bytes are equal. A file is read only where the caller has said
+Guarantees: an image is read only where the caller shows it to the judge (`images_shown`); elsewhere
+it is refused, so that nothing is judged blind. It is an http(s) address, which nobody here fetches,
+or a data URL of a PNG, JPEG, GIF or WebP whose header was read; two parts with the same bytes are
+equal. A file is read only where the caller has said
 beside which folder, and only if it is such an image: a request to the server can name no file.
 """
 
@@ -17,7 +18,14 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
-from judgegym.judges.conversations.turns import UNNUMBERED, Turn, UnseenPart, images_of, numbered, without_marks
+from judgegym.judges.conversations.turns import (
+    UNNUMBERED,
+    Turn,
+    UnseenPart,
+    images_of,
+    numbered,
+    without_marks,
+)
 from judgegym.llm import wire
 from judgegym.llm.at_once import holding
 from judgegym.llm.wire import Image
@@ -29,10 +37,14 @@ IMAGES = ("images", "image")
 _LONGEST = 20 << 20
 _LONGEST_URL = 8192
 _FIELDS = ("bytes", "data", "base64", "image_url", "image", "url", "path", "source")
-_SHOWN: ContextVar[tuple[Path | None, ...]] = ContextVar("where images are shown, and the folder of files", default=())
+_SHOWN: ContextVar[tuple[Path | None, ...]] = ContextVar(
+    "where images are shown, and the folder of files", default=()
+)
 
 
-def images_shown(beside: Path | None = None, *, shown: bool = True) -> AbstractContextManager[object]:
+def images_shown(
+    beside: Path | None = None, *, shown: bool = True
+) -> AbstractContextManager[object]:
     """Read the images of conversations inside: the caller passes them on to the judge.
 
     Args:
@@ -46,16 +58,20 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
     """The image of a part; one without an address if the part only says that there is one, as TRL's do.
 
     Args:
-        part: as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be of `datasets.Image`.
+        part: as OpenAI, the Responses API, Anthropic, TRL or inspect write it; values may be of
+            `datasets.Image`.
         at: where in its message's text it stands.
 
     Raises:
-        UnseenPart: no judge is shown images here; or it holds something else, or a file that may not be read.
+        UnseenPart: no judge is shown images here; or it holds something else, or a file that may
+            not be read.
     """
     if not _SHOWN.get():
         raise _unseen("images are not shown here, so it would judge blind")
     value, detail = _value(part), wire.lookup(part, "image_url.detail") or part.get("detail")  # type: ignore[arg-type]
-    held = [name for name, each in part.items() if each is not None and name not in ("type", "detail")]
+    held = [
+        name for name, each in part.items() if each is not None and name not in ("type", "detail")
+    ]
     if value is None and not held and part.get("type") == "image":
         return Image("", at=at)
     return replace(_image_of(value), detail=detail if isinstance(detail, str) else "", at=at)
@@ -65,24 +81,37 @@ def with_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[T
     """Turns with the images of the columns beside them: where the turns say, else before the user's first text.
 
     Raises:
-        UnseenPart: there are not as many places as images, or a column holds no image, or none is shown here.
+        UnseenPart: there are not as many places as images, or a column holds no image, or none is
+            shown here.
     """
     column = next((columns[name] for name in IMAGES if columns.get(name)), None)
     if column is None:
         return tuple(turns)
-    given = column if isinstance(column, Sequence) and not isinstance(column, str | bytes) else [column]
+    given = (
+        column if isinstance(column, Sequence) and not isinstance(column, str | bytes) else [column]
+    )
     found, whole = [read_image({"image": value}) for value in given], list(turns)
     places = sum(not image.url for image in images_of(whole))
     first = next((place for place, turn in enumerate(whole) if turn.role == "user"), None)
     if not places and first is not None:
         turn, places = whole[first], len(found)
         shown = UNNUMBERED * places + (turn.shown if turn.images else without_marks(turn.shown))
-        whole[first] = replace(turn, shown=shown, images=(*(Image("") for _ in found), *turn.images))
+        whole[first] = replace(
+            turn, shown=shown, images=(*(Image("") for _ in found), *turn.images)
+        )
     if places != len(found):
-        raise UnseenPart(f"the messages have {places} places for images, and there are {len(found)} images beside them")
+        raise UnseenPart(
+            f"the messages have {places} places for images, and there are {len(found)} images "
+            "beside them"
+        )
     rest = iter(found)
-    filled = [[each if each.url else replace(next(rest), at=each.at) for each in turn.images] for turn in whole]
-    return numbered([replace(turn, images=tuple(images)) for turn, images in zip(whole, filled, strict=True)])
+    filled = [
+        [each if each.url else replace(next(rest), at=each.at) for each in turn.images]
+        for turn in whole
+    ]
+    return numbered(
+        [replace(turn, images=tuple(images)) for turn, images in zip(whole, filled, strict=True)]
+    )
 
 
 def _unseen(why: str) -> UnseenPart:
@@ -94,7 +123,9 @@ def _value(part: Mapping[str, object]) -> object:
     value = part.get(name)
     if isinstance(value, Mapping):
         return _value(value)
-    is_plain = name in ("data", "base64") and isinstance(value, str) and not value.startswith("data:")
+    is_plain = (
+        name in ("data", "base64") and isinstance(value, str) and not value.startswith("data:")
+    )
     return f"data:;base64,{value}" if is_plain else value
 
 
@@ -112,7 +143,11 @@ def _image_of(value: object) -> Image:
             raise _unseen("its address is no URL")
         return Image(value)
     try:
-        data = base64.b64decode(value.partition(",")[2], validate=True) if value.startswith("data:") else _file(value)
+        data = (
+            base64.b64decode(value.partition(",")[2], validate=True)
+            if value.startswith("data:")
+            else _file(value)
+        )
     except UnseenPart:
         raise
     except ValueError as error:
@@ -123,14 +158,19 @@ def _image_of(value: object) -> Image:
 def _file(name: str) -> bytes:
     folder, shown = _SHOWN.get()[0], name[:100]
     if folder is None or "://" in name.removeprefix("file://"):
-        raise _unseen(f"it names the file {shown!r}, and no file is read here; send a data URL or an http(s) URL")
+        raise _unseen(
+            f"it names the file {shown!r}, and no file is read here; send a data URL or an http(s) "
+            "URL"
+        )
     try:
         path = folder / name.removeprefix("file://")
         data = path.read_bytes() if path.is_file() and path.stat().st_size <= _LONGEST else b""
     except (OSError, ValueError):
         data = b""
     if not data:
-        raise _unseen(f"{shown!r} is no file of 1 byte to {_LONGEST >> 20} MiB beside the data, in {folder}")
+        raise _unseen(
+            f"{shown!r} is no file of 1 byte to {_LONGEST >> 20} MiB beside the data, in {folder}"
+        )
     return data
 
 
@@ -144,7 +184,9 @@ def image_of_bytes(data: bytes) -> Image:
     if header is None:
         raise _unseen(f"its data is no PNG, JPEG, GIF or WebP of at most {_LONGEST >> 20} MiB")
     kind, width, height = header
-    return Image(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width=width, height=height)
+    return Image(
+        f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width=width, height=height
+    )
 
 
 def _header(data: bytes) -> tuple[str, int, int] | None:

@@ -1,8 +1,10 @@
 """The turns of conversations as data sets, trainers and the server hold them: chat messages and the like.
 
-Formats: messages of OpenAI's chat API, items of the Responses API, ShareGPT, "Human: … Assistant: …" transcripts.
-Guarantees: all doors read conversations here, so that each part of a message becomes the same part of a turn, whatever
-its format. A part that no judge is shown (audio, a file, an image where the caller passes none on) is an `UnseenPart`.
+Formats: messages of OpenAI's chat API, items of the Responses API, ShareGPT, "Human: … Assistant:
+…" transcripts.
+Guarantees: all doors read conversations here, so that each part of a message becomes the same part
+of a turn, whatever its format. A part that no judge is shown (audio, a file, an image where the
+caller passes none on) is an `UnseenPart`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ _SPELLINGS = {
     "tool_response": "tool",
 }
 """Other words for a role; each role is written in one way."""
-_SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
+_SILENT_PARTS = frozenset(
+    {"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"}
+)
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _CALLS = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
@@ -83,7 +87,8 @@ TextOrMessages: TypeAlias = str | list[ChatTurn]
 def turns_of(value: object) -> tuple[Turn, ...] | None:
     """The turns of a list of messages, or of one message; `None` if the value is neither.
 
-    A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT (`from`, `value`).
+    A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT
+    (`from`, `value`).
 
     Raises:
         UnseenPart: a message has a part that no judge is shown.
@@ -104,8 +109,8 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
 def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
 
-    A result names its call by id. One without an id answers the first call of the turns before it that has no result
-    yet, or the first with its own name.
+    A result names its call by id. One without an id answers the first call of the turns before it
+    that has no result yet, or the first with its own name.
     """
     waiting: list[ToolCall] = []
     names: dict[str, str] = {}
@@ -116,7 +121,11 @@ def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             names |= {call.id: _name(call.name) for call in turn.calls if call.id}
         elif turn.role == "tool":
             said = (turn.answers, turn.name)
-            fits = [one for one in waiting if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))]
+            fits = [
+                one
+                for one in waiting
+                if (one.id == said[0] if said[0] else said[1] in ("", _name(one.name)))
+            ]
             call = fits[0] if fits else ToolCall("", "")
             waiting = [one for one in waiting if one is not call]
             name = turn.name or _name(call.name) or names.get(turn.answers, "")
@@ -133,7 +142,10 @@ def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
     _, *pieces = _SPEAKER.split(text.strip())
     if len(pieces) < 4 or pieces[0] != "Human":
         return None
-    turns = [text_turn(_role(who), said.strip()) for who, said in zip(pieces[::2], pieces[1::2], strict=True)]
+    turns = [
+        text_turn(_role(who), said.strip())
+        for who, said in zip(pieces[::2], pieces[1::2], strict=True)
+    ]
     return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
 
@@ -152,7 +164,9 @@ def answer_of(conversation: TextOrMessages) -> str:
     Raises:
         UnseenPart: it has a part that no judge is shown.
     """
-    return conversation if isinstance(conversation, str) else answer_text(answer_turns(conversation))
+    return (
+        conversation if isinstance(conversation, str) else answer_text(answer_turns(conversation))
+    )
 
 
 def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
@@ -164,7 +178,12 @@ def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
     if isinstance(conversation, str):
         return ()
     # Of a result, a field that is not there does not say that there was no error.
-    return turns_of([{"content": None, **turn.model_dump(exclude_unset=True)} for turn in conversation]) or ()
+    return (
+        turns_of(
+            [{"content": None, **turn.model_dump(exclude_unset=True)} for turn in conversation]
+        )
+        or ()
+    )
 
 
 def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
@@ -181,7 +200,11 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
             before = messages.pop() if last.get("role") == "assistant" else said
             calls = cast("Sequence[object]", before.get("tool_calls") or ())
             call = {"name": item.get("name"), "arguments": item.get("arguments")}
-            made = {"id": item.get("call_id"), "type": "function", "function": call}  # as chat messages have it
+            made = {
+                "id": item.get("call_id"),
+                "type": "function",
+                "function": call,
+            }  # as chat messages have it
             said = {**before, "tool_calls": [*calls, made]}
         elif kind == "function_call_output":
             output = item.get("output")
@@ -191,7 +214,9 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
             said["reasoning"] = _thoughts(item) or REASONING
         elif kind in (None, "message") or "role" in item:
             is_begun = last.keys() == {*said, "reasoning"} and last["content"] == ""
-            said |= (messages.pop() if is_begun else {}) | {name: item[name] for name in item if item[name] is not None}
+            said |= (messages.pop() if is_begun else {}) | {
+                name: item[name] for name in item if item[name] is not None
+            }
         else:
             said["content"] = f"[{_name(kind)}]"
         messages.append(said)
@@ -201,7 +226,11 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
 def _apart(message: Mapping[str, object]) -> list[Mapping[str, object]]:
     """A user's message in Anthropic's form as several: one of each tool result that names its call, then the rest."""
     content = message.get("content")
-    parts = content if isinstance(content, list | tuple) and _role(str(message.get("role"))) in ("user", "tool") else ()
+    parts = (
+        content
+        if isinstance(content, list | tuple) and _role(str(message.get("role"))) in ("user", "tool")
+        else ()
+    )
     rest, found = list[object](), list[Mapping[str, object]]()
     for part in parts:
         fields = part if isinstance(part, Mapping) and part.get("type") in _RESULTS else {}
@@ -210,7 +239,11 @@ def _apart(message: Mapping[str, object]) -> list[Mapping[str, object]]:
             rest.append(part)
             continue
         output = fields.get("content", fields.get("output"))
-        said = {"role": "tool", "tool_call_id": answers, "content": output if _are_parts(output) else _plain(output)}
+        said = {
+            "role": "tool",
+            "tool_call_id": answers,
+            "content": output if _are_parts(output) else _plain(output),
+        }
         found.append({**said, **({"is_error": fields["is_error"]} if "is_error" in fields else {})})
     return [*found, *([{**message, "content": rest}] if rest else [])] if found else [message]
 
@@ -221,7 +254,9 @@ def _made_calls(value: object) -> list[Mapping[str, object]]:
     Raises:
         UnseenPart: it holds something else.
     """
-    value = value.tolist() if hasattr(value, "tolist") else value  # an array, as a data frame has it
+    value = (
+        value.tolist() if hasattr(value, "tolist") else value
+    )  # an array, as a data frame has it
     if isinstance(value, str):
         try:
             value = wire.loads(value) if value.strip() else None
@@ -231,26 +266,39 @@ def _made_calls(value: object) -> list[Mapping[str, object]]:
         return [value] if isinstance(value, Mapping) and value else []
     if isinstance(value, list | tuple):
         return [call for each in value for call in _made_calls(each)]
-    raise UnseenPart("a message has tool_calls that cannot be read; expected a list of calls with names and arguments")
+    raise UnseenPart(
+        "a message has tool_calls that cannot be read; expected a list of calls with names and "
+        "arguments"
+    )
 
 
 def _turn(message: Mapping[str, object]) -> Turn | None:
     """The turn of a message, or `None`."""
     said_by = message.get("role") or message.get("from")
     content = message.get("value") if message.get("content") is None else message["content"]
-    if not isinstance(said_by, str) or not said_by or not (content is None or isinstance(content, Sequence)):
+    if (
+        not isinstance(said_by, str)
+        or not said_by
+        or not (content is None or isinstance(content, Sequence))
+    ):
         return None
     calls = [*_made_calls(message.get("tool_calls")), *_made_calls(message.get("function_call"))]
     if not calls and content is None and not {"content", "value"} & message.keys():
         return None
     images = list[Image]()
-    thoughts = [str(message[field]) for field in REASONING_FIELDS if isinstance(message.get(field), str)][:1]
+    thoughts = [
+        str(message[field]) for field in REASONING_FIELDS if isinstance(message.get(field), str)
+    ][:1]
     text, shown, written = _parts(content, images, thoughts)
     role = _role(said_by)
-    if said_by == "function_call":  # of ShareGPT with tools: the text is the call, or a list of calls
+    if (
+        said_by == "function_call"
+    ):  # of ShareGPT with tools: the text is the call, or a list of calls
         text, shown, written = "", "", _calls_of_text(shown)
     error = message.get("error")
-    if role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text:  # of inspect
+    if (
+        role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text
+    ):  # of inspect
         text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
     written += [_call_of(call) for call in calls]
     name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
@@ -259,7 +307,9 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     reasoning = "\n".join(thoughts)
     whole = shown_text(shown, written, reasoning).replace(_PLACEHOLDER, UNNUMBERED)
     is_error = _is_error(message) if role == "tool" else None
-    return Turn(role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more)
+    return Turn(
+        role, text, whole, name, tuple(written), answers, reasoning, tuple(images), is_error, more
+    )
 
 
 def _is_error(message: Mapping[str, object]) -> bool | None:
@@ -274,7 +324,10 @@ def _is_error(message: Mapping[str, object]) -> bool | None:
 def _thoughts(value: object) -> str:
     """The texts in a reasoning item, or in parts of one."""
     if isinstance(value, Mapping):
-        found = (_thoughts(value.get(name)) for name in ("text", "reasoning", "thinking", "summary", "content"))
+        found = (
+            _thoughts(value.get(name))
+            for name in ("text", "reasoning", "thinking", "summary", "content")
+        )
         return next(filter(None, found), "")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "\n".join(filter(None, map(_thoughts, value)))
@@ -288,7 +341,11 @@ def _calls_of_text(text: str) -> list[ToolCall]:
     except ValueError:
         value = None
     calls = value if isinstance(value, list) else [value]
-    named = [_call_of(call) for call in calls if isinstance(call, Mapping) and isinstance(call.get("name"), str)]
+    named = [
+        _call_of(call)
+        for call in calls
+        if isinstance(call, Mapping) and isinstance(call.get("name"), str)
+    ]
     return named if len(named) == len(calls) > 0 else [ToolCall("", text)]
 
 
@@ -308,13 +365,18 @@ def _call_of(call: Mapping[str, object]) -> ToolCall:
     function = call.get("function")
     called = function if isinstance(function, Mapping) else call
     name = function if isinstance(function, str) else called.get("name")
-    return ToolCall(_plain(name), _plain(called.get("arguments", called.get("input"))), _plain(call.get("id")))
+    return ToolCall(
+        _plain(name), _plain(called.get("arguments", called.get("input"))), _plain(call.get("id"))
+    )
 
 
-def _parts(content: object, images: list[Image], thoughts: list[str]) -> tuple[str, str, list[ToolCall]]:
+def _parts(
+    content: object, images: list[Image], thoughts: list[str]
+) -> tuple[str, str, list[ToolCall]]:
     """The text of a message's content, the text with its other parts written out, and the tool calls among them.
 
-    Images are added to `images`, with placeholders in the text that is written out, and reasoning to `thoughts`.
+    Images are added to `images`, with placeholders in the text that is written out, and reasoning
+    to `thoughts`.
 
     Raises:
         UnseenPart: a part is neither text nor a tool call, nor reasoning, nor an image.
@@ -346,7 +408,8 @@ def _parts(content: object, images: list[Image], thoughts: list[str]) -> tuple[s
             thoughts += [_thoughts(part) or REASONING] if kind != "refusal" else []
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
-                f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "
+                f"a message has a part of type {kind}, which no judge is shown: what is said of it "
+                "would be judged "
                 "blind; leave the row out, or put a text in place of the part"
             )
     return "".join(texts), "".join(shown), calls
@@ -365,7 +428,10 @@ def _are_parts(output: object) -> bool:
     return (
         isinstance(output, list)
         and bool(output)
-        and all(isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output)
+        and all(
+            isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type")))
+            for part in output
+        )
     )
 
 

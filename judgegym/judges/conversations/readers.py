@@ -1,15 +1,17 @@
 """Whole conversations from the formats in which data sets, logs and trainers keep them, with the tools that there were.
 
-Formats: OpenAI messages, rows of TRL (`prompt`, `completion`), ShareGPT (`conversations`, `system`), traces of
-verifiers (`nodes`, of which the last branch counts), rows of NeMo Gym (`responses_create_params`, `response`), episodes
-of OpenEnv, samples of inspect's logs and members of Atropos' groups (`messages`). Tools are in `tools`, as a list or as
-JSON text.
+Formats: OpenAI messages, rows of TRL (`prompt`, `completion`), ShareGPT (`conversations`,
+`system`), traces of verifiers (`nodes`, of which the last branch counts), rows of NeMo Gym
+(`responses_create_params`, `response`), episodes of OpenEnv, samples of inspect's logs and members
+of Atropos' groups (`messages`). Tools are in `tools`, as a list or as JSON text.
 
-Guarantees: what a format holds is kept: the ids of calls, arguments as they were written, reasoning, names, definitions
-of tools. A row that holds conversations in several columns is refused, unless the column is named.
+Guarantees: what a format holds is kept: the ids of calls, arguments as they were written,
+reasoning, names, definitions of tools. A row that holds conversations in several columns is
+refused, unless the column is named.
 
-Source: verifiers 0.4.0 (`v1/trace.py`), inspect-ai 0.3.285 (`_chat_message.py`), openenv 0.10.0 (`harness/collect.py`),
-atroposlib 0.4.0, NeMo Gym 0.5, TRL 1.16, LLaMA-Factory's ShareGPT with tools.
+Source: verifiers 0.4.0 (`v1/trace.py`), inspect-ai 0.3.285 (`_chat_message.py`), openenv 0.10.0
+(`harness/collect.py`), atroposlib 0.4.0, NeMo Gym 0.5, TRL 1.16, LLaMA-Factory's ShareGPT with
+tools.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from judgegym.judges.conversations.tools import Tool, tools_of
 from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
 
 _Turns: TypeAlias = tuple[Turn, ...]
-_CARRIERS = ("responses_create_params", "nodes", "completion", "messages", "conversations", "conversation")
+_CARRIERS = (
+    "responses_create_params",
+    "nodes",
+    "completion",
+    "messages",
+    "conversations",
+    "conversation",
+)
 """The fields by which a format is known."""
 _TOOLS = "tools"
 
@@ -36,7 +45,8 @@ class Trace:
     Attributes:
         turns: all of its turns.
         tools: the tools that the policy was offered.
-        asked: so many turns, the first ones, are what the policy was asked; the others are its completion.
+        asked: so many turns, the first ones, are what the policy was asked; the others are its
+            completion.
     """
 
     turns: tuple[Turn, ...]
@@ -58,7 +68,9 @@ def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
     """
     if not tools:
         return messages.text_of(conversation)
-    turns = messages.answer_turns(conversation) or (text_turn("user", messages.text_of(conversation)),)
+    turns = messages.answer_turns(conversation) or (
+        text_turn("user", messages.text_of(conversation)),
+    )
     return transcript(with_tools(turns, tools))
 
 
@@ -70,7 +82,9 @@ def read_tools(value: object) -> tuple[Tool, ...]:
     """
     tools = tools_of(value)
     if tools is None:
-        raise UnseenPart("tools: expected a list of definitions with name, description and parameters")
+        raise UnseenPart(
+            "tools: expected a list of definitions with name, description and parameters"
+        )
     return tools
 
 
@@ -89,7 +103,9 @@ def trace_of(value: object, column: str | None = None) -> Trace | None:
     names = _CARRIERS if column is None else (column,)
     found = {name: trace for name in names if (trace := _trace(row, name)) is not None}
     if len(found) > 1:
-        raise ValueError(f"expected one conversation, found some in {', '.join(found)}; name the column")
+        raise ValueError(
+            f"expected one conversation, found some in {', '.join(found)}; name the column"
+        )
     return next(iter(found.values()), None)
 
 
@@ -99,15 +115,27 @@ def _trace(row: Mapping[str, object], column: str) -> Trace | None:
     asked: _Turns = ()
     rest: _Turns = ()
     if column == "responses_create_params":
-        sent, response = (each if isinstance(each, Mapping) else {} for each in (given, row.get("response")))
-        asked, rest, tools = _turns(sent.get("input")), _turns(response.get("output")), sent.get(_TOOLS)
+        sent, response = (
+            each if isinstance(each, Mapping) else {} for each in (given, row.get("response"))
+        )
+        asked, rest, tools = (
+            _turns(sent.get("input")),
+            _turns(response.get("output")),
+            sent.get(_TOOLS),
+        )
     elif column == "completion":
         asked, rest = _turns(row.get("prompt")), _turns(given, "assistant")
     elif column == "nodes":
         branch = _branch(given)
-        first = next((place for place, node in enumerate(branch) if node.get("sampled")), len(branch))
+        first = next(
+            (place for place, node in enumerate(branch) if node.get("sampled")), len(branch)
+        )
         turns = _turns([node.get("message") for node in branch])
-        asked, rest, tools = turns[:first], turns[first:], (branch[0].get(_TOOLS) if branch else None) or tools
+        asked, rest, tools = (
+            turns[:first],
+            turns[first:],
+            (branch[0].get(_TOOLS) if branch else None) or tools,
+        )
     elif not isinstance(given, str) and (trace := split_trace(_turns(given))) is not None:
         asked, rest = trace.turns[: trace.asked], trace.turns[trace.asked :]
         if isinstance(system, str) and system.strip() and asked[0].role != "system":
@@ -119,8 +147,14 @@ def _turns(value: object, role: str = "user") -> _Turns:
     """The turns of a text, of messages, or of items of the Responses API; none of another value."""
     if isinstance(value, str):
         return (text_turn(role, value),)
-    items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
-    is_response = any("type" in item and ("role" not in item or item["type"] == "message") for item in items)
+    items = (
+        [item for item in value if isinstance(item, Mapping)]
+        if isinstance(value, list | tuple)
+        else []
+    )
+    is_response = any(
+        "type" in item and ("role" not in item or item["type"] == "message") for item in items
+    )
     return messages.turns_of_items(items) if is_response else messages.turns_of(value) or ()
 
 
@@ -131,14 +165,21 @@ def split_trace(turns: Sequence[Turn]) -> Trace | None:
     """
     if len(turns) < 2 or turns[-1].role != "assistant":
         return None
-    asked = next((n + 1 for n in reversed(range(len(turns))) if turns[n].role not in ("assistant", "tool")), 0)
+    asked = next(
+        (n + 1 for n in reversed(range(len(turns))) if turns[n].role not in ("assistant", "tool")),
+        0,
+    )
     uses_tools = any(turn.calls or turn.role == "tool" for turn in turns[asked:])
     return Trace(tuple(turns), asked=asked if asked and uses_tools else len(turns) - 1)
 
 
 def _branch(nodes: object) -> list[Mapping[str, object]]:
     """The nodes from the first message to the last one: a trace is a graph of messages, whose last branch is judged."""
-    known = [node for node in nodes if isinstance(node, Mapping)] if isinstance(nodes, list | tuple) else []
+    known = (
+        [node for node in nodes if isinstance(node, Mapping)]
+        if isinstance(nodes, list | tuple)
+        else []
+    )
     found: list[Mapping[str, object]] = []
     place: object = len(known) - 1
     while isinstance(place, int) and 0 <= place < len(known) > len(found):

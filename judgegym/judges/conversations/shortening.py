@@ -1,10 +1,11 @@
 """Long conversations, shortened for a judge (`judge_conversation_limit`).
 
-The middle of what may be cut is left out, in this order, until prompt and response have so many characters: results of
-tools, the longest first; arguments of tool calls; earlier turns. Guarantees: the last turn, which is the answer, stays
-whole; each cut is marked with its length, and a note before the prompt says how much of what is left out, so that a
-judge never takes a part for the whole; no text can forge either; equal texts are shortened equally. What may not be
-cut stays, also beyond the limit.
+The middle of what may be cut is left out, in this order, until prompt and response have so many
+characters: results of tools, the longest first; arguments of tool calls; earlier turns. Guarantees:
+the last turn, which is the answer, stays whole; each cut is marked with its length, and a note
+before the prompt says how much of what is left out, so that a judge never takes a part for the
+whole; no text can forge either; equal texts are shortened equally. What may not be cut stays, also
+beyond the limit.
 """
 
 from __future__ import annotations
@@ -51,13 +52,24 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     if len(prompt) + max(map(len, responses), default=0) <= limit:
         return prompt, tuple(responses), 0
     asked = _pieces(without_marks(prompt, only_cuts=True), is_answer=False)
-    answers = [_pieces(without_marks(response, only_cuts=True), is_answer=True) for response in responses]
+    answers = [
+        _pieces(without_marks(response, only_cuts=True), is_answer=True) for response in responses
+    ]
     for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
         _cut([*asked, *answer], limit - _ROOM)
     cut = [piece for pieces in (asked, *answers) for piece in pieces if piece.left_out]
-    counts = [[piece.left_out for piece in cut if piece.kind == kind] for kind in range(len(_KINDS))]
-    parts = [f"{sum(of):,} characters of {len(of)} {kind}" for of, kind in zip(counts, _KINDS, strict=True) if of]
-    note = f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n\n"
+    counts = [
+        [piece.left_out for piece in cut if piece.kind == kind] for kind in range(len(_KINDS))
+    ]
+    parts = [
+        f"{sum(of):,} characters of {len(of)} {kind}"
+        for of, kind in zip(counts, _KINDS, strict=True)
+        if of
+    ]
+    note = (
+        f"[shortened: {', '.join(parts)} are left out, each where it says so; all else is whole]\n"
+        "\n"
+    )
     shown, *texts = ("".join(piece.shown for piece in pieces) for pieces in (asked, *answers))
     return (note if parts else "") + shown, tuple(texts), sum(map(sum, counts))
 
@@ -70,7 +82,9 @@ def _cut(pieces: Sequence[_Piece], limit: int) -> None:
     """Leave out what is too much of some pieces, in the order of their kinds, the longest first."""
     too_much = sum(len(piece.shown) for piece in pieces) - limit
     for kind in range(len(_KINDS)):
-        for piece in sorted((piece for piece in pieces if piece.kind == kind), key=lambda piece: -len(piece.text)):
+        for piece in sorted(
+            (piece for piece in pieces if piece.kind == kind), key=lambda piece: -len(piece.text)
+        ):
             most, mark = len(piece.text) - _KEPT, len(_mark(len(piece.text)))
             if too_much > 0 and most > max(mark, piece.left_out):
                 before = len(piece.shown)
@@ -84,7 +98,13 @@ def _pieces(text: str, *, is_answer: bool) -> list[_Piece]:
     turns = headed_turns(text) or [("", text)]
     for number, (heading, said) in enumerate(turns):
         pieces.append(_Piece(("\n\n" if number else "") + (f"{heading}: " if heading else "")))
-        kind = None if is_answer and number == len(turns) - 1 else 0 if heading.startswith("tool") else 2
+        kind = (
+            None
+            if is_answer and number == len(turns) - 1
+            else 0
+            if heading.startswith("tool")
+            else 2
+        )
         parts = _MARK.split(said)
         for place, part in enumerate(parts):
             is_argument = place > 0 and parts[place - 1].startswith(_CALL)

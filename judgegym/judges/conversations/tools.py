@@ -1,7 +1,9 @@
 """Definitions of tools, from the forms of OpenAI, Anthropic and MCP.
 
-Guarantees: a schema has no null fields, which tables and models fill in; what is no definition is never taken for one.
-No package is imported but the JSON encoder: a trainer that asks a reward server reads tools here, too.
+Guarantees: a schema has no null fields, which tables and models fill in; what is no definition is
+never taken for one.
+No package is imported but the JSON encoder: a trainer that asks a reward server reads tools here,
+    too.
 """
 
 from __future__ import annotations
@@ -40,7 +42,13 @@ def tools_of(value: object) -> tuple[Tool, ...] | None:
         given = wire.loads(value) if isinstance(value, str) and value.strip() else value
     except ValueError:
         return None
-    tools = [_tool(each) for each in given] if isinstance(given, list | tuple) else [None] if given else []
+    tools = (
+        [_tool(each) for each in given]
+        if isinstance(given, list | tuple)
+        else [None]
+        if given
+        else []
+    )
     found = tuple(tool for tool in tools if tool is not None)
     return found if len(found) == len(tools) else None
 

@@ -1,13 +1,17 @@
 """Conversations as text for a judge: turns, and the transcripts that are written of them.
 
-Guarantees: all doors (data sets, environments, the server, plugins, Python) write conversations here, so that a
-judge sees the same conversation in the same words, whatever its format; `messages.py` reads them. Nothing of a turn is
-left out without a word: tool calls are written out with their arguments (a JSON object in one form), tool results with
-the name of the tool, reasoning is named in brackets, images are marked. An answer of one turn is its text: like the
-thinking of a policy, its reasoning is not part of it. What a judge is asked to score is what the policy itself wrote: a
-completion without text and tool calls is empty. No message can pass for several turns, or for a tool call that was not
-made: where turns have headings (`user: …`), a line of a message that looks like one is broken up (`user¦: …`), and so
-is what looks like a mark of ours (`[¦tool call: …`).
+Guarantees: all doors (data sets, environments, the server, plugins, Python) write conversations
+here, so that a judge sees the same conversation in the same words, whatever its format;
+`messages.py` reads them. Nothing of a turn is
+left out without a word: tool calls are written out with their arguments (a JSON object in one
+form), tool results with
+the name of the tool, reasoning is named in brackets, images are marked. An answer of one turn is
+its text: like the
+thinking of a policy, its reasoning is not part of it. What a judge is asked to score is what the
+policy itself wrote: a completion without text and tool calls is empty. No message can pass for
+several turns, or for a tool call that was not
+made: where turns have headings (`user: …`), a line of a message that looks like one is broken up
+(`user¦: …`), and so is what looks like a mark of ours (`[¦tool call: …`).
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ _LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
 _LINE = r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
 _SAID_TO_BE = (*_ROLES.split("|"), "human")
 _LIKE_HEADING = re.compile(
-    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ \t*_`~\])]*)(?=[:：])",
+    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ "
+    r"\t*_`~\])]*)(?=[:：])",
     re.IGNORECASE,
 )
 REASONING = "[reasoning, left out]"
@@ -41,7 +46,8 @@ _CUTS = r"(?:left[ \t]+out|shortened)[ \t*_`~]*[:：]"
 _IMAGES = r"images?[ \t#*_`~]*\d"
 _MARKS = rf"tool[ \t_-]*call[ \t*_`~]*[:：]|reasoning[ \t]*,[ \t]*left[ \t]+out|{_CUTS}|{_IMAGES}"
 _LIKE_CUT, _LIKE_IMAGE, _LIKE_MARK = (
-    re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE) for of in (_CUTS, _IMAGES, _MARKS)
+    re.compile(rf"[\[［【〔](?=[ \t*_`~]*(?:{of}))", re.IGNORECASE)
+    for of in (_CUTS, _IMAGES, _MARKS)
 )
 """The first sign of what looks like a mark of ours: of a cut or the note about cuts; of an image; or of any."""
 IMAGE_MARK = re.compile(r"\[image \d+\]")
@@ -70,7 +76,9 @@ class ToolCall:
     def shown(self) -> str:
         """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
         arguments = _one_form(self.arguments)
-        return f"[tool call: {without_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
+        return (
+            f"[tool call: {without_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +92,12 @@ class Turn:
         name: whose turn it is, or which tool's; empty without one.
         calls: its tool calls.
         answers: of a tool's result, the id of the call that it answers; empty if unknown.
-        is_error: of a tool's result, whether its format says that it is an error; `None` if the format does not say.
+        is_error: of a tool's result, whether its format says that it is an error; `None` if the
+            format does not say.
         reasoning: the reasoning that came apart from the text; no judge is shown it.
         images: its images, in the order of their marks in `shown`.
-        more: the fields of the message beside role and content, for a policy or a trainer that reads it.
+        more: the fields of the message beside role and content, for a policy or a trainer that
+            reads it.
     """
 
     role: str
@@ -120,16 +130,24 @@ class Turn:
         """The turn as a chat message, for a policy or a trainer.
 
         Raises:
-            UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
+            UnseenPart: it has more than text and the usual fields, such as tool calls among the
+                parts of its content.
         """
         kept = self.more.keys()
-        is_lost = (self.calls and not kept & {*CALL_FIELDS}) or (self.reasoning and not kept & {*REASONING_FIELDS})
+        is_lost = (self.calls and not kept & {*CALL_FIELDS}) or (
+            self.reasoning and not kept & {*REASONING_FIELDS}
+        )
         shown = IMAGE_MARK.sub("", self.shown) if self.images else self.shown
         if is_lost or shown not in (self.text, shown_text(self.text, self.calls, self.reasoning)):
             raise UnseenPart(
-                f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
+                f"a message of the {self.role} holds more than text and tool_calls, so it cannot "
+                "be written again"
             )
-        return {"role": self.role, "content": wire.content_json(self.text, self.images), **self.more}
+        return {
+            "role": self.role,
+            "content": wire.content_json(self.text, self.images),
+            **self.more,
+        }
 
     def asked(self) -> Message:
         """The turn as a message that a policy is asked; raises as `message`."""
@@ -146,7 +164,8 @@ def numbered(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Turns whose images are numbered through all of them; those without images as they are."""
     numbers = count(1)
     return tuple(
-        replace(turn, shown=renumbered(turn.shown, turn.images, numbers)) if turn.images else turn for turn in turns
+        replace(turn, shown=renumbered(turn.shown, turn.images, numbers)) if turn.images else turn
+        for turn in turns
     )
 
 
@@ -170,8 +189,8 @@ def answer_text(turns: Sequence[Turn]) -> str:
 def transcript(turns: Sequence[Turn]) -> str:
     """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
 
-    Turns without anything in them are left out. A single turn of an assistant that begins like the heading of a turn
-    has its role, too, so that it is no conversation.
+    Turns without anything in them are left out. A single turn of an assistant that begins like the
+    heading of a turn has its role, too, so that it is no conversation.
     """
     filled = [turn for turn in turns if turn.shown.strip()]
     if len(filled) == 1:
@@ -184,7 +203,11 @@ def transcript(turns: Sequence[Turn]) -> str:
 
 def with_text(turn: Turn, text: str, reasoning: str) -> Turn:
     """A turn of the policy with what is left of its text, and the rest as its reasoning."""
-    shown = turn.shown.replace(turn.text, text, 1) if turn.text in turn.shown else shown_text(text, turn.calls, "")
+    shown = (
+        turn.shown.replace(turn.text, text, 1)
+        if turn.text in turn.shown
+        else shown_text(text, turn.calls, "")
+    )
     return replace(turn, text=text, shown=shown, reasoning=reasoning)
 
 
@@ -205,7 +228,11 @@ def with_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -
     filled = [turn for turn in turns if turn.shown.strip()]
     if filled and prompt.strip() and not _HEADING.match(prompt):
         prompt = _with_heading(Turn("user", "" if is_marked else prompt, prompt))
-    return "\n\n".join([*([prompt] if prompt.strip() else []), *map(_with_heading, filled)]) if filled else prompt
+    return (
+        "\n\n".join([*([prompt] if prompt.strip() else []), *map(_with_heading, filled)])
+        if filled
+        else prompt
+    )
 
 
 def without_marks(text: str, *, only_cuts: bool = False) -> str:
@@ -220,10 +247,11 @@ def without_marks(text: str, *, only_cuts: bool = False) -> str:
 def messages_of(text: str) -> list[Message]:
     r"""A prompt as chat messages, for a model that reads conversations: the turns that `transcript` has written out.
 
-    A text of other turns than those of system, user and assistant, or of one turn, is one message of the user.
+    A text of other turns than those of system, user and assistant, or of one turn, is one message
+    of the user.
 
-    >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky blue?")]
-    ['system', 'user']
+    >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky
+    blue?")] ['system', 'user']
     """
     turns = headed_turns(text)
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
@@ -249,15 +277,24 @@ def _with_heading(turn: Turn) -> str:
 def shared_turns(texts: Sequence[str]) -> str:
     """The turns with which all of several conversations begin, as `transcript` writes them; empty if there are none.
 
-    It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts that are no
-    conversations, such as answers of one turn, share none, however alike they begin.
+    It ends where a turn ends, with an empty line, and each text has at least one more turn. Texts
+    that are no conversations, such as answers of one turn, share none, however alike they begin.
     """
     if len(texts) < 2 or not all(map(_HEADING.match, texts)):
         return ""
     first = texts[0]
     ends = [match.end() for match in _LATER_HEADING.finditer(first)]
-    shared = bisect_left(ends, True, key=lambda end: not all(text.startswith(first[:end]) for text in texts))
-    until = next((end for end in reversed(ends[:shared]) if all(_HEADING.match(text, end) for text in texts)), 0)
+    shared = bisect_left(
+        ends, True, key=lambda end: not all(text.startswith(first[:end]) for text in texts)
+    )
+    until = next(
+        (
+            end
+            for end in reversed(ends[:shared])
+            if all(_HEADING.match(text, end) for text in texts)
+        ),
+        0,
+    )
     return first[:until]
 
 

@@ -1,10 +1,12 @@
 """Asks a judge one question and parses its answer.
 
-Guarantees: an endpoint's failure returns a call without a value and raises nothing; an answer that was cut off is not
-parsed; every other answer is parsed once, and the place of its verdict that the ledger gets is that of this reading.
-Thinking in an answer is taken out of its text here, so that no verdict, explanation or critique holds any.
+Guarantees: an endpoint's failure returns a call without a value and raises nothing; an answer that
+was cut off is not parsed; every other answer is parsed once, and the place of its verdict that the
+ledger gets is that of this reading. Thinking in an answer is taken out of its text here, so that no
+verdict, explanation or critique holds any.
 
-Several independent votes on one question: requested at once, and again for each vote that has no verdict.
+Several independent votes on one question: requested at once, and again for each vote that has no
+    verdict.
 """
 
 from __future__ import annotations
@@ -73,14 +75,15 @@ async def ask(
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        read: parses the verdict in the judge's text, or in its whole choice, for example with the tokens'
-            probabilities; `NoVerdict` says why there is none.
+        read: parses the verdict in the judge's text, or in its whole choice, for example with the
+            tokens' probabilities; `NoVerdict` says why there is none.
         name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
-        form: the form that its answer is to have, if not that of the prompt alone. An endpoint that refuses a form is
-            asked with the prompt alone.
-        chat: sends the question, with the arguments of `ChatClient.chat` by name; by default as a chat completion.
+        form: the form that its answer is to have, if not that of the prompt alone. An endpoint that
+            refuses a form is asked with the prompt alone.
+        chat: sends the question, with the arguments of `ChatClient.chat` by name; by default as a
+            chat completion.
 
     Returns:
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
@@ -99,7 +102,8 @@ async def ask(
         """The verdict of a choice, parsed once for the cache, the ledger and the caller."""
         nonlocal last
         if last is None or last[0] is not choice:
-            # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
+            # An answer that was cut off, by the length limit or a filter, may end with a verdict
+            # that it only quotes.
             whole = choice.state == "whole"
             found = _read(read, choice, added) if whole else None
             last = choice, found or NoVerdict(_why_no_verdict(choice, client.settings))
@@ -107,7 +111,9 @@ async def ask(
 
     chat = chat or partial(client.chat, messages)
     if form is not None:
-        chat = partial(structured_chat, client, form.asked_in(messages), form.response_format, messages)
+        chat = partial(
+            structured_chat, client, form.asked_in(messages), form.response_format, messages
+        )
     try:
         answer = await chat(
             vote=vote.number,
@@ -121,19 +127,24 @@ async def ask(
         if "logprobs" in (extra or {}) and refuses(error, "logprobs"):
             where = f"--{client.settings.section}weighting"
             raise RunStop(
-                f"the judge at {error}; {where}=logprobs asks for logprobs: take another endpoint, or {where}=none"
+                f"the judge at {error}; {where}=logprobs asks for logprobs: take another endpoint, "
+                f"or {where}=none"
             ) from None
         let_go(error)
         note_refusal(error, messages, client)
         run = CallRun(attempts=error.attempts, usage=error.usage)
         is_rejected = not error.kind.retryable
-        return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, is_rejected, cause=error.cause)
+        return JudgeCall(
+            name, "", None, None, f"the judge at {error}", run, True, is_rejected, cause=error.cause
+        )
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     found = verdict(choice)
     said = _without_thinking(choice, added)
     if isinstance(found, NoVerdict):
-        return JudgeCall(name, said.text, said.reasoning, None, found.reason, run, state=choice.state)
+        return JudgeCall(
+            name, said.text, said.reasoning, None, found.reason, run, state=choice.state
+        )
     return JudgeCall(name, said.text, said.reasoning, found.value, None, run)
 
 
@@ -154,8 +165,11 @@ def _read(
     """The verdict in a choice behind its thinking, with its place in the whole text."""
     own = own_part(choice.text, added)
     start = own.parts.start
-    # Whether a known marker in a later line begins thinking that never ends is asked by the parsers, too.
-    said = replace(choice, text=own.text if added else own.until_the_end) if start or added else choice
+    # Whether a known marker in a later line begins thinking that never ends is asked by the
+    # parsers, too.
+    said = (
+        replace(choice, text=own.text if added else own.until_the_end) if start or added else choice
+    )
     found = read.find(said.text) if isinstance(read, VerdictParser) else read(said)
     return found.behind(start) if start and isinstance(found, ParsedVerdict) else found
 
@@ -170,14 +184,15 @@ async def ask_again(
 ) -> list[JudgeCall[ValueT]]:
     """Ask, and ask again in the same conversation after each answer without a verdict.
 
-    A failed call is not repeated, since the client has retried it: after an empty text there is no conversation. After
-    nothing but thinking there is none either, and the same is asked once more.
+    A failed call is not repeated, since the client has retried it: after an empty text there is no
+    conversation. After nothing but thinking there is none either, and the same is asked once more.
 
     Args:
         ask: sends the conversation as a call of this name.
         messages: the prompt.
         name: of the first call; those of the others begin with it.
-        repair: gives the judge's words as the conversation shows them, and the request to repair them.
+        repair: gives the judge's words as the conversation shows them, and the request to repair
+            them.
         at_most: how many times the judge is asked again.
     """
     calls = [await ask(messages, name)]
@@ -185,7 +200,11 @@ async def ask_again(
         last = calls[-1]
         if last.text.strip():
             said, request = repair(messages, last)
-            messages = [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]
+            messages = [
+                *messages,
+                Message(role="assistant", content=said),
+                Message(role="user", content=request),
+            ]
         elif not last.reasoning or last.state != "whole":
             break
         calls.append(await ask(messages, f"{name}_reask_{len(calls)}"))
@@ -193,7 +212,10 @@ async def ask_again(
 
 
 def failed_judgment(
-    calls: Sequence[JudgeCall[object]], *, explanation: str | None = None, detail: DetailT | None = None
+    calls: Sequence[JudgeCall[object]],
+    *,
+    explanation: str | None = None,
+    detail: DetailT | None = None,
 ) -> Judgment[DetailT]:
     """The judgment of calls without a verdict, which has no score: failed if a call never succeeded, else unparsable.
 
@@ -239,14 +261,16 @@ async def collect_votes(
 ) -> list[JudgeCall[ValueT]]:
     """Request votes until none is missing, or all calls that were made at once have failed.
 
-    A vote is requested again where the answer has no verdict. A failed call has had its retries and its deadline: a
-    judge that never answers costs one deadline, not one for each redraw.
+    A vote is requested again where the answer has no verdict. A failed call has had its retries and
+    its deadline: a judge that never answers costs one deadline, not one for each redraw.
 
     Args:
         ask: requests a vote. Each call has a number of its own, also a repeated one.
-        missing: how many more votes are certainly needed, given the usable ones so far; they are requested at once.
-            With a majority that is as many as the smallest majority lacks; by default all that are missing.
-        count: the number of votes on the question; a single one is sent without a seed, like any other call.
+        missing: how many more votes are certainly needed, given the usable ones so far; they are
+            requested at once. With a majority that is as many as the smallest majority lacks; by
+            default all that are missing.
+        count: the number of votes on the question; a single one is sent without a seed, like any
+            other call.
         seed: the seed of vote 0; vote n gets `seed + n`.
         redraws: how many votes without a verdict are requested again.
 

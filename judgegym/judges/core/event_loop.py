@@ -1,17 +1,18 @@
 """The event loop of commands: uvloop where it is installed, asyncio's own elsewhere.
 
-Both have what commands rely on: signal handlers, child processes, Ctrl-C that cancels the main task. The transports of
-uvloop do not inherit asyncio's classes, so no code asks for their type. uvloop is for processes of ours only: the loop
-inside a trainer or a notebook is asyncio's.
+Both have what commands rely on: signal handlers, child processes, Ctrl-C that cancels the main
+task. The transports of uvloop do not inherit asyncio's classes, so no code asks for their type.
+uvloop is for processes of ours only: the loop inside a trainer or a notebook is asyncio's.
 
 One event loop on a background thread, for all judges of a process.
 
-Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, in async code, and from
-a trainer's event loop. HTTP sessions belong to this one loop and are closed on it when the process ends, so that
-aiohttp reports no unclosed session. A child that was forked after the first use is told so: the thread does not survive
-a fork, and the child would wait for it for ever. The loop is asyncio's own, not uvloop's (`event_loop.py`): once libuv
-has started a child, such as a stand-in, the host's handler of SIGCHLD is never called again, and PyTorch's loaders have
-one.
+Guarantees: the same judge works in a script without an event loop, in a notebook that runs one, in
+async code, and from a trainer's event loop. HTTP sessions belong to this one loop and are closed on
+it when the process ends, so that
+aiohttp reports no unclosed session. A child that was forked after the first use is told so: the
+thread does not survive a fork, and the child would wait for it for ever. The loop is asyncio's own,
+not uvloop's (`event_loop.py`): once libuv has started a child, such as a stand-in, the host's
+handler of SIGCHLD is never called again, and PyTorch's loaders have one.
 """
 
 from __future__ import annotations
@@ -48,17 +49,19 @@ def allow_many_connections() -> None:
     except ImportError:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # some systems refuse even the limit that they report
+    with contextlib.suppress(
+        ValueError, OSError
+    ):  # some systems refuse even the limit that they report
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def spare_the_collector() -> None:
     """Exclude all objects that are loaded by now (libraries, rows) from garbage collection, and collect seldom.
 
-    They live until the end of the process; traversing them would take a third of an evaluation's CPU time. What a call
-    makes is no cycle, but Python's own threshold of 700 objects is passed several times by each answer with logprobs:
-    these collections took a fifth of the CPU of `serve`, and with thousands of requests in flight more time of a server
-    than to answer them.
+    They live until the end of the process; traversing them would take a third of an evaluation's
+    CPU time. What a call makes is no cycle, but Python's own threshold of 700 objects is passed
+    several times by each answer with logprobs: these collections took a fifth of the CPU of
+    `serve`, and with thousands of requests in flight more time of a server than to answer them.
     """
     gc.collect()
     gc.freeze()
@@ -101,7 +104,9 @@ class BackgroundLoop:
         future = self.submit(work)
         if threading.current_thread() is self._thread:
             future.cancel()
-            raise RuntimeError("the background loop cannot wait for itself: await the asynchronous form instead")
+            raise RuntimeError(
+                "the background loop cannot wait for itself: await the asynchronous form instead"
+            )
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -123,11 +128,16 @@ class BackgroundLoop:
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is not None and self._process != os.getpid():
-                raise SettingsError("judges were used before this process was forked: start it with the method spawn")
+                raise SettingsError(
+                    "judges were used before this process was forked: start it with the method "
+                    "spawn"
+                )
             if self._loop is None:
                 self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="judgegym", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="judgegym", daemon=True
+                )
                 self._thread.start()
                 atexit.register(self._stop)
             return self._loop
@@ -158,7 +168,7 @@ BACKGROUND = BackgroundLoop()
 def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Block the calling thread until `work` is done on the background loop.
 
-    A function of this module, so that Ray, which copies a trainer's reward function with all globals that it names,
-    need not copy the loop.
+    A function of this module, so that Ray, which copies a trainer's reward function with all
+    globals that it names, need not copy the loop.
     """
     return BACKGROUND.run(work)

@@ -1,8 +1,9 @@
 """The contract of a judge of groups: the answers to one question, compared with each other.
 
-Guarantees of every such judge: an answer gets the score that was given to it, whatever the order in which the judge
-saw or named the answers; equal answers have one score; an answer for which there is no verdict has none, and does not
-take those of the others away; a judge's failure is a judgment without a score, never an exception.
+Guarantees of every such judge: an answer gets the score that was given to it, whatever the order in
+which the judge saw or named the answers; equal answers have one score; an answer for which there is
+no verdict has none, and does not take those of the others away; a judge's failure is a judgment
+without a score, never an exception.
 
 How the calls of a group's judge saw one answer, in words: for tables and pages.
 """
@@ -17,7 +18,13 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from judgegym.judges.core.images import check_images, showing
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    TaskError,
+    but_alone,
+    response_judgment,
+)
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -40,7 +47,8 @@ class Look(NamedTuple):
     Attributes:
         place: where the answer stood among those that the call showed, from 1.
         of: how many the call showed.
-        points: what the call gave it, from 0 to 1: a score, or 1 for a game won, 0.5 for a tie, 0 for one lost.
+        points: what the call gave it, from 0 to 1: a score, or 1 for a game won, 0.5 for a tie, 0
+            for one lost.
     """
 
     place: int
@@ -54,8 +62,9 @@ class MemberDetail:
 
     Attributes:
         looks: what each call that has a verdict on it gave the answer.
-        own: the score before it was compared with the anchor: of a listwise judge the mean of its scores (0 to 1), of a
-            tournament the answer's strength, as the logarithm of odds against the group's mean. `None` without a score.
+        own: the score before it was compared with the anchor: of a listwise judge the mean of its
+            scores (0 to 1), of a tournament the answer's strength, as the logarithm of odds against
+            the group's mean. `None` without a score.
     """
 
     looks: tuple[Look, ...]
@@ -66,7 +75,8 @@ class MemberDetail:
 class OrderAgreement:
     """How far two orders agree: of the pairs of answers that were seen in both orders, in how many the same one won.
 
-    Two answers that are equal in both orders agree; a pair that is equal in one of them only does not.
+    Two answers that are equal in both orders agree; a pair that is equal in one of them only does
+    not.
     """
 
     agreed: int = 0
@@ -78,9 +88,10 @@ class GroupJudgment:
     """The judgments of a group.
 
     Attributes:
-        members: one for each response of the task, in its order. A score is from 0 to 1; with an anchor, 0.5 is as good
-            as the anchor, and in a tournament without one, as good as the group's mean. All calls are in the first
-            member's judgment, so that sums over the group count them once.
+        members: one for each response of the task, in its order. A score is from 0 to 1; with an
+            anchor, 0.5 is as good as the anchor, and in a tournament without one, as good as the
+            group's mean. All calls are in the first member's judgment, so that sums over the group
+            count them once.
         orders: the agreement between the orders in which answers were shown.
     """
 
@@ -136,19 +147,24 @@ class GroupJudge(ABC):
         """
         if settings.judge_critique_rounds:
             raise SettingsError(
-                f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has no self-critique; "
+                f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has "
+                "no self-critique; "
                 "expected 0"
             )
         self.settings, self._rubric, self._how_to_gather = settings, rubric, settings.how_to_gather
-        self._limit: int | None = getattr(settings, "judge_conversation_limit", None)  # of judges of tasks alone
+        self._limit: int | None = getattr(
+            settings, "judge_conversation_limit", None
+        )  # of judges of tasks alone
 
     @abstractmethod
     async def judge(self, task: JudgeTask) -> GroupJudgment:
         """Judge all responses of a task; with fewer than two members, the anchor included, none has a score.
 
-        The judge is shown the rubric as it is, without `levels`; without any, its general criteria. The baseline is
-        the anchor: one more member of the group, which the judge cannot tell from the others, and which gets no reward.
-        With it scores say how a response compares with the anchor, so that those of different tasks compare, too.
+        The judge is shown the rubric as it is, without `levels`; without any, its general criteria.
+        The baseline is
+        the anchor: one more member of the group, which the judge cannot tell from the others, and
+        which gets no reward. With it scores say how a response compares with the anchor, so that
+        those of different tasks compare, too.
         """
 
     @abstractmethod
@@ -166,7 +182,8 @@ class GroupJudge(ABC):
             )
         if count > self.most:
             raise TaskError(
-                f"responses: at most {self.most} against each other, found {count}; send them in smaller groups"
+                f"responses: at most {self.most} against each other, found {count}; send them in "
+                "smaller groups"
             )
 
     def compares(self, task: JudgeTask) -> bool:
@@ -181,9 +198,13 @@ class GroupJudge(ABC):
         """The results of all responses of a request."""
         shown, left_out = task.shortened(self._limit)
         with showing(task):
-            return group_scores(task.responses, await self.judge(self._with_criteria(shown)), left_out)
+            return group_scores(
+                task.responses, await self.judge(self._with_criteria(shown)), left_out
+            )
 
-    def begin(self, task: JudgeTask, size: int) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
+    def begin(
+        self, task: JudgeTask, size: int
+    ) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
         """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
         if self._limit is not None:
             return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
@@ -217,13 +238,16 @@ class GroupScores:
         self._group.cancel()
 
 
-def group_scores(responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0) -> list[ResponseJudgment]:
+def group_scores(
+    responses: Sequence[str], judgment: GroupJudgment, left_out: int = 0
+) -> list[ResponseJudgment]:
     """The results of a group, whose judge was not shown `left_out` characters; all calls count for the first response.
 
-    `own` among the components is the score before it was compared with the anchor, `looks` how many calls have a
-    verdict on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the
-    group's pairs in which both orders say the same, if both were asked. Of a pair, `points_first` and `points_second`
-    are what the calls gave the response where it was shown first and second.
+    `own` among the components is the score before it was compared with the anchor, `looks` how many
+    calls have a verdict on the response, `position` the mean place at which they saw it, from 1,
+    and `orders_agree` the share of the group's pairs in which both orders say the same, if both
+    were asked. Of a pair, `points_first` and `points_second` are what the calls gave the response
+    where it was shown first and second.
     """
     calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)
@@ -242,7 +266,9 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment, left_out: in
                     given = [look.points for look in looks if (look.place, look.of) == (place, 2)]
                     components |= {name: fmean(given)} if given else {}
         result = response_judgment(replace(member, left_out=left_out), member.score, components)
-        results.append(replace(result, cached=cached, shared=responses[number] in responses[:number]))
+        results.append(
+            replace(result, cached=cached, shared=responses[number] in responses[:number])
+        )
     return results
 
 
@@ -263,7 +289,10 @@ def looks_in_words(looks: Sequence[Look]) -> str:
         return "; ".join(f"place {look.place} of {look.of}: {look.points:.3g}" for look in looks)
     if all(look.of == 2 for look in looks):  # a game has two sides
         first = sum(look.place == 1 for look in looks)
-        return f"{len(looks)} games, {first} shown first: {sum(look.points for look in looks):.4g} points"
+        return (
+            f"{len(looks)} games, {first} shown first: {sum(look.points for look in looks):.4g} "
+            "points"
+        )
     return f"{len(looks)} calls, mean {fmean(look.points for look in looks):.3g}"
 
 

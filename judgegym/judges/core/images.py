@@ -1,9 +1,10 @@
 """The images of a task in the requests of its judge.
 
-Guarantees: a task with images is never judged without them. They follow the text of the judge's first question, each
-after its mark; a judge that may not see images refuses the task before the first call, and one whose endpoint refuses
-them (HTTP 4xx) fails it with the endpoint's words and is not asked about images again (`judge_images=auto`). One image
-at a time is decoded to be scaled down, and none of more than `MOST_PIXELS`, whatever the size of its file.
+Guarantees: a task with images is never judged without them. They follow the text of the judge's
+first question, each after its mark; a judge that may not see images refuses the task before the
+first call, and one whose endpoint refuses them (HTTP 4xx) fails it with the endpoint's words and is
+not asked about images again (`judge_images=auto`). One image at a time is decoded to be scaled
+down, and none of more than `MOST_PIXELS`, whatever the size of its file.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _SHOWN: ContextVar[tuple[Image, ...]] = ContextVar("images of the task", default
 _REFUSALS = frozenset({400, 404, 415, 422, 501})
 _OF_IMAGES = re.compile(r"image|multi-?modal|vision", re.IGNORECASE)
 _OF_ONE = re.compile(
-    r"(?i)format|download|fetch|decod|process|corrupt|too (?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
+    r"(?i)format|download|fetch|decod|process|corrupt|too "
+    r"(?:large|many|big)|exceed|dimension|size|base64|timed? ?out"
     r"|at most [1-9]"
 )
 """What an endpoint says that refuses this image, and not all."""
@@ -59,10 +61,13 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
     large = [image for image in images if _is_beyond(image, settings.image_max_side)]
     for image in large:
         if image.width * image.height > MOST_PIXELS:
-            raise TaskError(f"images: {_too_many_pixels(image.width, image.height, settings.image_max_side)}")
+            raise TaskError(
+                f"images: {_too_many_pixels(image.width, image.height, settings.image_max_side)}"
+            )
     if large and find_spec("PIL") is None:
         raise TaskError(
-            f"images: one is larger than judge_image_max_side={settings.image_max_side} pixels, and scaling it down "
+            f"images: one is larger than judge_image_max_side={settings.image_max_side} pixels, "
+            "and scaling it down "
             "takes Pillow: pip install pillow (the extra images); 0 sends images as they are"
         )
 
@@ -71,7 +76,8 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
     """The messages with the images of the task that is judged here, in the first question.
 
     Raises:
-        TaskError: the endpoint has refused images, or one cannot be scaled down; no call may be made.
+        TaskError: the endpoint has refused images, or one cannot be scaled down; no call may be
+            made.
     """
     images, side = _SHOWN.get(), client.settings.image_max_side
     if not images:
@@ -81,10 +87,16 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
     try:
         if any(_is_beyond(each, side) for each in images):
             loop = asyncio.get_running_loop()
-            images = tuple([await loop.run_in_executor(_decoder(), _scaled, image, side) for image in images])
+            images = tuple(
+                [await loop.run_in_executor(_decoder(), _scaled, image, side) for image in images]
+            )
     except (OSError, ValueError) as error:
-        raise TaskError(f"an image cannot be scaled down to judge_image_max_side={side}: {error}") from None
-    place = next((number for number, message in enumerate(messages) if message["role"] == "user"), None)
+        raise TaskError(
+            f"an image cannot be scaled down to judge_image_max_side={side}: {error}"
+        ) from None
+    place = next(
+        (number for number, message in enumerate(messages) if message["role"] == "user"), None
+    )
     if place is None:
         raise TaskError("images: this judge is asked without a question that could hold them")
     return [*messages[:place], {**messages[place], "images": images}, *messages[place + 1 :]]
@@ -92,9 +104,19 @@ async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequen
 
 def note_refusal(error: EndpointError, messages: Sequence[Message], client: ChatClient) -> None:
     """Note that an endpoint takes no images, if that is why it refused messages that have some."""
-    is_refusal = error.status in _REFUSALS and _OF_IMAGES.search(error.answer) and not _OF_ONE.search(error.answer)
-    if is_refusal and client.settings.images == "auto" and any(message.get("images") for message in messages):
-        client.image_refusal = f"images: the judge at {error}; it is not asked about images again (judge_images=auto)"
+    is_refusal = (
+        error.status in _REFUSALS
+        and _OF_IMAGES.search(error.answer)
+        and not _OF_ONE.search(error.answer)
+    )
+    if (
+        is_refusal
+        and client.settings.images == "auto"
+        and any(message.get("images") for message in messages)
+    ):
+        client.image_refusal = (
+            f"images: the judge at {error}; it is not asked about images again (judge_images=auto)"
+        )
 
 
 def _is_beyond(image: Image, side: int) -> bool:
@@ -103,7 +125,8 @@ def _is_beyond(image: Image, side: int) -> bool:
 
 def _too_many_pixels(width: int, height: int, side: int) -> str:
     return (
-        f"one has {width} × {height} pixels, and at most {MOST_PIXELS // 10**6} million are scaled down to "
+        f"one has {width} × {height} pixels, and at most {MOST_PIXELS // 10**6} million are scaled "
+        "down to "
         f"judge_image_max_side={side}; make it smaller, or send images as they are with 0"
     )
 
@@ -129,7 +152,9 @@ def _scaled(image: Image, side: int) -> Image:
             if opened.width * opened.height > MOST_PIXELS:
                 raise ValueError(_too_many_pixels(opened.width, opened.height, side))
             opened.thumbnail((side, side))
-            opened.save(file := io.BytesIO(), "JPEG" if image.name.endswith("jpeg") else "PNG", quality=90)
+            opened.save(
+                file := io.BytesIO(), "JPEG" if image.name.endswith("jpeg") else "PNG", quality=90
+            )
     except Pillow.DecompressionBombError as error:
         raise ValueError(str(error)) from None
     return replace(image_of_bytes(file.getvalue()), detail=image.detail, mark=image.mark)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
 from judgegym.judges import prompts
 from judgegym.judges.core.delimiters import Lookalikes, delimit
@@ -53,14 +63,17 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
         self.settings, self.client, self.rubric = settings, client, rubric
         # A setting of judges that are asked about tasks; an environment has none.
-        self.limit: int | None = getattr(settings, "judge_conversation_limit", None) if self.is_shown_texts else None
+        self.limit: int | None = (
+            getattr(settings, "judge_conversation_limit", None) if self.is_shown_texts else None
+        )
 
     @abstractmethod
     async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge a task with one response. Never raises because of a judge's reply.
 
         Returns:
-            A judgment whose score is in the judge's own range, with `unit` where that is not 0 to 1.
+            A judgment whose score is in the judge's own range, with `unit` where that is not 0 to
+            1.
         """
 
     def check(self, task: JudgeTask) -> None:
@@ -84,7 +97,9 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         if score is None or unit is None:
             return judgment
         confidences = {"margin": margin(unit), **judgment.confidences}
-        return replace(judgment, components=judgment.components or {"raw": score}, confidences=confidences)
+        return replace(
+            judgment, components=judgment.components or {"raw": score}, confidences=confidences
+        )
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The response's score."""
@@ -121,15 +136,16 @@ class JudgeDefinition:
     Attributes:
         settings: the settings that it reads.
         about: what it does, for `--help`.
-        judge: opens it: the settings, the client of the judge model, and the rubric of tasks that have none; or, of a
-            kind that is made of judges, those.
+        judge: opens it: the settings, the client of the judge model, and the rubric of tasks that
+            have none; or, of a kind that is made of judges, those.
         prompts: its prompts with plausible replies, for the offline stand-in.
         fields: which fields of a task it is shown, of those in `TASK_FIELDS`.
         reads_rubric: the setting `rubric` is its rubric where a task has none.
         most_together: the most responses that it compares; `None` if it sees each by itself.
         asks_endpoint: it asks a model; one that asks none needs no endpoint, key or price.
         unused_settings: settings of all judges that it does not read; they are refused for it.
-        has_baselines: with a baseline it sees each response by itself, though it compares responses without one.
+        has_baselines: with a baseline it sees each response by itself, though it compares responses
+            without one.
         group_settings: a subclass of `settings`, with what it reads where it compares responses.
         parts: the judges that it is made of; `None` of a judge by itself.
         confidences: how it knows how sure it is, beside the margin of its score, for cascades.
@@ -137,7 +153,9 @@ class JudgeDefinition:
 
     settings: type[JudgeSettings]
     about: str
-    judge: Callable[[Any, ChatClient, Any], TaskJudge]  # the first argument has the type of `settings`
+    judge: Callable[
+        [Any, ChatClient, Any], TaskJudge
+    ]  # the first argument has the type of `settings`
     prompts: tuple[PromptFormat, ...] = ()
     fields: frozenset[str] = frozenset()
     reads_rubric: bool = False
@@ -187,7 +205,8 @@ class CritiqueRequest(NamedTuple):
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     """The prompt of a critique: what the judge was shown, its evaluation, and the request to critique and revise it.
 
-    It begins with the judge's prompt, unchanged, which a server with a prefix cache has computed already.
+    It begins with the judge's prompt, unchanged, which a server with a prefix cache has computed
+    already.
 
     Args:
         prompt: the judge's prompt; its last message is the user's.
@@ -197,5 +216,9 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     delimited = delimit((text,), _LOOKALIKES, delimited=(last["content"],))
     markers, (shown,) = delimited.markers, delimited.texts
     title = f"YOUR PREVIOUS EVALUATION{markers.suffix}:"
-    parts = [last["content"], f"{markers.notice}{title}\n{shown}\nEND OF {title}", prompts.load("critique")]
+    parts = [
+        last["content"],
+        f"{markers.notice}{title}\n{shown}\nEND OF {title}",
+        prompts.load("critique"),
+    ]
     return [*before, Message(role="user", content="\n\n".join(parts))]

@@ -57,7 +57,8 @@ class JudgeCall(Generic[ValueT_co]):
 
     Attributes:
         name: which call of the judgment this is, such as `game_1` or `game_2_reask`.
-        text: the judge's text without its thinking; empty if the call never succeeded, or the thinking never ends.
+        text: the judge's text without its thinking; empty if the call never succeeded, or the
+            thinking never ends.
         reasoning: its thinking, and reasoning that the endpoint returned apart from the text.
         value: the verdict, as the judge's parser returns it; `None` if there is none.
         error: why there is no text or no verdict; `None` if there is a verdict.
@@ -89,7 +90,8 @@ class CritiqueRound:
         component: which verdict of the judgment, such as `game_1`; empty where there is only one.
         before: the verdict before the round.
         before_reasoning: its reasons.
-        raw: the judge's text behind its thinking, critique and revision; empty if the call never succeeded.
+        raw: the judge's text behind its thinking, critique and revision; empty if the call never
+            succeeded.
         critique: the part of the text before the revised verdict.
         after: the verdict after the round; a failed round keeps the one before.
         after_reasoning: its reasons.
@@ -124,7 +126,8 @@ class NamedVerdict:
     Attributes:
         name: of the aspect or criterion.
         points: how much it counts; negative if a yes is bad.
-        value: 1 for yes or met, 0 for no or unmet, between them for an option; `None` if there is no verdict on it.
+        value: 1 for yes or met, 0 for no or unmet, between them for an option; `None` if there is
+            no verdict on it.
     """
 
     name: str
@@ -145,20 +148,26 @@ class Judgment(Generic[DetailT_co]):
     4.0
 
     Attributes:
-        score: the judgment as a number in the judge's own range; `None` exactly when `status` is not `OK`.
+        score: the judgment as a number in the judge's own range; `None` exactly when `status` is
+            not `OK`.
         status: how the judgment ended.
-        label: the judgment in the judge's own terms, such as `win` or `[[A]]`; `None` without a verdict.
+        label: the judgment in the judge's own terms, such as `win` or `[[A]]`; `None` without a
+            verdict.
         explanation: the judge's reasons, for people; for a failure, what went wrong.
         calls: every call that was made, in the order of their names, not of their arrival.
         detail: the result in the terms of this kind of judge; `None` if no judge was called.
         critique: the history of its self-critique; `None` without one.
-        suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there are in the texts
-            that the judge was shown (`judgegym.judges.core.delimiters`).
+        suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there
+            are in the texts that the judge was shown (`judgegym.judges.core.delimiters`).
         left_out: how many characters of a long conversation the judge was not shown.
-        members: of a jury in place of an environment's own judge, the score from 0 to 1 of each member that has one.
-        unit: the score as a number from 0 to 1, of a judge that has another range; `None` where `score` is that.
-        components: the numbers from which the score is computed: `raw` on the judge's own scale, a verdict.
-        confidences: how sure the judge is, from 0 to 1, by each rule that it knows, such as `margin`.
+        members: of a jury in place of an environment's own judge, the score from 0 to 1 of each
+            member that has one.
+        unit: the score as a number from 0 to 1, of a judge that has another range; `None` where
+            `score` is that.
+        components: the numbers from which the score is computed: `raw` on the judge's own scale, a
+            verdict.
+        confidences: how sure the judge is, from 0 to 1, by each rule that it knows, such as
+            `margin`.
         contributions: what each part adds to the score, if that is a sum of parts; empty otherwise.
         verdicts: the verdict on each aspect or criterion; empty of a judge that has none.
         tags: the score of each tag of the criteria; empty of a judge that has none.
@@ -191,7 +200,11 @@ class Judgment(Generic[DetailT_co]):
 
         One without a score stays as it is.
         """
-        return self if self.unit_score is None else replace(self, score=self.unit_score * factor, unit=None)
+        return (
+            self
+            if self.unit_score is None
+            else replace(self, score=self.unit_score * factor, unit=None)
+        )
 
     def __post_init__(self) -> None:
         """Check that there is a score exactly when the status is `OK`, on which all callers rely.
@@ -200,7 +213,9 @@ class Judgment(Generic[DetailT_co]):
             ValueError: there is a score without status `OK`, or the reverse.
         """
         if (self.score is None) is (self.status is Status.OK):
-            raise ValueError(f"a judgment with status {self.status.value!r} cannot have the score {self.score!r}")
+            raise ValueError(
+                f"a judgment with status {self.status.value!r} cannot have the score {self.score!r}"
+            )
 
 
 def margin(unit: float) -> float:

@@ -1,8 +1,9 @@
 """A judge's prompt as data: its text with markers and placeholders, filled with delimited texts.
 
-Guarantees: no text is read as a template, and none can end its own section: every block that shows a text has a marker
-with `{tag}`, where the tag goes if a text could be mistaken for a marker (`judgegym.judges.core.delimiters`). Otherwise
-the prompt is the template with the texts in it, byte for byte.
+Guarantees: no text is read as a template, and none can end its own section: every block that shows
+a text has a marker with `{tag}`, where the tag goes if a text could be mistaken for a marker
+(`judgegym.judges.core.delimiters`). Otherwise the prompt is the template with the texts in it, byte
+for byte.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 class MessageTemplate:
     r"""The user message of a judge's prompt.
 
-    >>> template = MessageTemplate(("[Question{tag}]\n{prompt}", "[Answer{tag}]\n{response}"), Lookalikes("[answer"))
+    >>> template = MessageTemplate(("[Question{tag}]\n{prompt}", "[Answer{tag}]\n{response}"),
+    Lookalikes("[answer"))
     >>> print(template.fill({"prompt": "Why?"}, {"response": "So."}).messages[0]["content"])
     [Question]
     Why?
@@ -27,8 +29,9 @@ class MessageTemplate:
     So.
 
     Attributes:
-        blocks: the paragraphs of the text. A block is left out if one of its placeholders has no text. A block with
-            `{id}` is repeated for each id, which is also the name of its text: `[Answer {id}{tag}]` above `{{id}}`.
+        blocks: the paragraphs of the text. A block is left out if one of its placeholders has no
+            text. A block with `{id}` is repeated for each id, which is also the name of its text:
+            `[Answer {id}{tag}]` above `{{id}}`.
         lookalikes: what a text needs to look like one of the markers.
     """
 
@@ -47,8 +50,8 @@ class MessageTemplate:
         """Make the prompt.
 
         Args:
-            shared: the texts that the prompts of one row have in common, of which the tag is made, by placeholder;
-                `None` for a text that the row does not have.
+            shared: the texts that the prompts of one row have in common, of which the tag is made,
+                by placeholder; `None` for a text that the row does not have.
             texts: the other texts.
             ids: of the repeated blocks, in their order.
             words: words of ours, by placeholder.
@@ -60,7 +63,11 @@ class MessageTemplate:
         shown = {name: text for name, text in (*shared.items(), *texts.items()) if text is not None}
         count = sum(text is not None for text in shared.values())
         delimited = delimit([*shown.values()], self.lookalikes, shared=count)
-        values = {**words, "tag": delimited.markers.suffix, **dict(zip(shown, delimited.texts, strict=True))}
+        values = {
+            **words,
+            "tag": delimited.markers.suffix,
+            **dict(zip(shown, delimited.texts, strict=True)),
+        }
         parts: list[str] = []
         for block in self._repeated(ids):
             names = prompts.placeholders(block)

@@ -1,15 +1,18 @@
 """Ask a model about a task: votes, re-asks, structured output and self-critique, for every judge that is a model.
 
-A judge says which questions it asks (`questions`), and what their answers make together (`combine`).
+A judge says which questions it asks (`questions`), and what their answers make together
+(`combine`).
 
-Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict, one call a round.
+Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict,
+one call a round.
 
-Guarantees: a failure of an endpoint is never a verdict; a vote without a verdict is requested again, a limited number
-of times; the score is that of the last round that could be read; a failed round keeps the verdict and is recorded as
-failed; a verdict that a round does not change gets no further round.
+Guarantees: a failure of an endpoint is never a verdict; a vote without a verdict is requested
+again, a limited number of times; the score is that of the last round that could be read; a failed
+round keeps the verdict and is recorded as failed; a verdict that a round does not change gets no
+further round.
 
-Source: the specification's rationale-based self-critique loops; Akyürek et al., RL4F: Generating Natural Language
-Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
+Source: the specification's rationale-based self-critique loops; Akyürek et al., RL4F: Generating
+Natural Language Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
 """
 
 from __future__ import annotations
@@ -21,7 +24,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from judgegym.judges import prompts
-from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask, ask_again, collect_votes, failed_judgment
+from judgegym.judges.core.calls import (
+    ONLY_VOTE,
+    NoVerdict,
+    Vote,
+    ask,
+    ask_again,
+    collect_votes,
+    failed_judgment,
+)
 from judgegym.judges.core.delimiters import Prompt, without_tokens
 from judgegym.judges.core.judge import (
     CritiqueRequest,
@@ -60,17 +71,21 @@ class Question(Generic[ValueT]):
     Attributes:
         name: of its call; of several votes `name_1`, `name_2`, ….
         prompt: the prompt.
-        read: parses the verdict in the text, or in the whole choice, of a reply without its thinking; `None` or the
-            reason if there is none.
-        form: the form of a verdict as a JSON object, for `judge_output=json_schema`; `None` of a judge that does not
-            read that setting.
-        component: what critiques call its only verdict, such as `game_1`; empty if the judgment has one verdict.
-        votes: the number of independent replies that are requested at once; 0 for a single call without a number.
-        missing: how many more votes are certainly needed, given the usable ones; by default all that are missing.
+        read: parses the verdict in the text, or in the whole choice, of a reply without its
+            thinking; `None` or the reason if there is none.
+        form: the form of a verdict as a JSON object, for `judge_output=json_schema`; `None` of a
+            judge that does not read that setting.
+        component: what critiques call its only verdict, such as `game_1`; empty if the judgment has
+            one verdict.
+        votes: the number of independent replies that are requested at once; 0 for a single call
+            without a number.
+        missing: how many more votes are certainly needed, given the usable ones; by default all
+            that are missing.
         redraws: how many votes without a verdict are requested again.
-        reasks: how many times a single call without a verdict is asked again, in the same conversation.
-        repair: gives of the messages and the call without a verdict the judge's words as the conversation shows them,
-            and the request to repair them.
+        reasks: how many times a single call without a verdict is asked again, in the same
+            conversation.
+        repair: gives of the messages and the call without a verdict the judge's words as the
+            conversation shows them, and the request to repair them.
         extra: further fields of the requests.
     """
 
@@ -116,15 +131,21 @@ class Answers(Generic[ValueT]):
         return replace(self, revisions={**self.revisions, component: (*earlier, call)})
 
 
-async def ask_question(client: ChatClient, settings: JudgeSettings, question: Question[ValueT]) -> Answers[ValueT]:
+async def ask_question(
+    client: ChatClient, settings: JudgeSettings, question: Question[ValueT]
+) -> Answers[ValueT]:
     """Ask a question, without self-critique: all its votes, or a call and the repairs of its reply.
 
     Never raises because of a judge's reply.
     """
     form = settings.form(question.form)
 
-    async def call(messages: Sequence[Message], name: str, vote: Vote = ONLY_VOTE) -> JudgeCall[ValueT]:
-        return await ask(client, messages, question.read, name=name, vote=vote, extra=question.extra, form=form)
+    async def call(
+        messages: Sequence[Message], name: str, vote: Vote = ONLY_VOTE
+    ) -> JudgeCall[ValueT]:
+        return await ask(
+            client, messages, question.read, name=name, vote=vote, extra=question.extra, form=form
+        )
 
     messages, name = question.prompt.messages, question.name
     if question.votes:
@@ -150,18 +171,23 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
         """The judgment of the answers, in the order of the questions; without a score where a verdict is missing.
 
-        Its calls and suspects are those of all answers, and need not be set. By default the mean of the last verdicts,
-        which are numbers from 0 to 1, or yes and no as booleans; the explanation is the reply without its last line.
+        Its calls and suspects are those of all answers, and need not be set. By default the mean of
+        the last verdicts, which are numbers from 0 to 1, or yes and no as booleans; the explanation
+        is the reply without its last line.
         """
         calls = [each.last for each in answers]
         values = [cast(float, call.value) for call in calls if call.value is not None]
         if not values or len(values) < len(calls):
             return failed_judgment([call for each in answers for call in each.calls])
-        said = "\n\n".join(after_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls)
+        said = "\n\n".join(
+            after_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls
+        )
         label = ", ".join(str(_shown(value)) for value in values)
         return Judgment(sum(values) / len(values), Status.OK, label, said)
 
-    def critique_requests(self, task: JudgeTask, answers: Answers[ValueT]) -> Sequence[CritiqueRequest]:
+    def critique_requests(
+        self, task: JudgeTask, answers: Answers[ValueT]
+    ) -> Sequence[CritiqueRequest]:
         """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
         call, question = answers.last, answers.question
         text = after_thinking(call.text).strip()
@@ -177,11 +203,13 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         """Judge a task, then reconsider the judgment; one without a score is returned unchanged.
 
         Returns:
-            The judge's judgment with its last verdicts, every call that was made, and the history of the rounds. Never
-            raises because of a judge's reply.
+            The judge's judgment with its last verdicts, every call that was made, and the history
+            of the rounds. Never raises because of a judge's reply.
         """
         questions = self.questions(task)
-        answers = await all_results(ask_question(self.client, self.settings, question) for question in questions)
+        answers = await all_results(
+            ask_question(self.client, self.settings, question) for question in questions
+        )
         calls = tuple(chain.from_iterable(each.calls for each in answers))
         suspects = max((question.prompt.suspects for question in questions), default=0)
         judgment = replace(self.combine(task, answers), calls=calls, suspects=suspects)
@@ -204,7 +232,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
                 if request.component not in settled
             ]
             revised = await all_results(
-                self._critique(number, latest[place].question, request) for place, request in requests
+                self._critique(number, latest[place].question, request)
+                for place, request in requests
             )
             calls = (*calls, *revised)
             entries: list[CritiqueRound] = []
@@ -219,15 +248,21 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def _critique(self, number: int, question: Question[ValueT], request: CritiqueRequest) -> JudgeCall[ValueT]:
+    async def _critique(
+        self, number: int, question: Question[ValueT], request: CritiqueRequest
+    ) -> JudgeCall[ValueT]:
         """Ask to critique and revise a verdict: the object that is asked for begins with the critique."""
         form, read = self.settings.form(question.form), question.read
         form = None if form is None else form.with_critique()
         name = "_".join(filter(None, (f"critique_{number}", request.component)))
         vote, extra = Vote(number), question.extra
-        return await ask(self.client, request.messages, read, name=name, vote=vote, extra=extra, form=form)
+        return await ask(
+            self.client, request.messages, read, name=name, vote=vote, extra=extra, form=form
+        )
 
-    def _round(self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]) -> CritiqueRound:
+    def _round(
+        self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]
+    ) -> CritiqueRound:
         """The history's entry of a round."""
         component, before, reasoning, _ = request
         after, status = Revision(before, reasoning, ""), _FAILED
@@ -250,7 +285,9 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
 
 def _shown(verdict: object) -> ShownVerdict:
     """A verdict as the history of a critique and labels show it."""
-    return ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)
+    return (
+        ("yes" if verdict else "no") if isinstance(verdict, bool) else cast(ShownVerdict, verdict)
+    )
 
 
 def agreement(values: Sequence[Any]) -> float:
@@ -262,6 +299,7 @@ def least_agreement(shares: Sequence[float]) -> dict[str, float]:
     """The confidence `votes` of several verdicts: how far votes agree on the one on which they agree the least.
 
     Args:
-        shares: of each verdict of several votes the share of votes with it; empty if there are none.
+        shares: of each verdict of several votes the share of votes with it; empty if there are
+            none.
     """
     return {"votes": max(0.0, 2.0 * min(shares) - 1.0)} if shares else {}

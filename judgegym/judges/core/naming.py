@@ -33,13 +33,18 @@ def file_part(name: str) -> str:
 def slug(name: str) -> str:
     """Return a name as part of a metric's name; a function of the name alone.
 
-    `Precise IF` becomes `precise_if`. Where more is lost than case and single separators (`C++`), where the name is
-    long, or where a metric of ours could have that name (`CI low`), `~` and 8 digits of its SHA-256 digest follow.
-    Two names have the same slug only if they differ in nothing but case and in the separators ` `, `_`, `/` and `:`.
-    Names from data may do so, and are told apart by `MetricNames`; of settings such names are refused.
+    `Precise IF` becomes `precise_if`. Where more is lost than case and single separators (`C++`),
+    where the name is long, or where a metric of ours could have that name (`CI low`), `~` and 8
+    digits of its SHA-256 digest follow. Two names have the same slug only if they differ in nothing
+    but case and in the separators ` `, `_`, `/` and `:`. Names from data may do so, and are told
+    apart by `MetricNames`; of settings such names are refused.
     """
     short = file_part(name)
-    if short == _SEPARATOR.sub("_", name.lower()) and len(short) <= LONGEST and not _OURS.fullmatch(short):
+    if (
+        short == _SEPARATOR.sub("_", name.lower())
+        and len(short) <= LONGEST
+        and not _OURS.fullmatch(short)
+    ):
         return short
     return with_digest(name)
 
@@ -61,7 +66,8 @@ def refuse_unknown(names: Iterable[object], known: Collection[str], *, prefix: s
     """Check the names of settings; `prefix` is what stands before one in a message, such as `reward_kwargs.`.
 
     Raises:
-        SettingsError: one is not known; the message has the name that was probably meant, or all that are known.
+        SettingsError: one is not known; the message has the name that was probably meant, or all
+            that are known.
     """
     for name in map(str, names):
         if name not in known:
@@ -72,7 +78,8 @@ def refuse_unknown(names: Iterable[object], known: Collection[str], *, prefix: s
 class MetricNames:
     """The names from data (categories, clusters) as parts of metrics' names; different names stay different.
 
-    A name's part is its slug. Names of the same data that have the same slug (`Math` and `math`) get their digests.
+    A name's part is its slug. Names of the same data that have the same slug (`Math` and `math`)
+    get their digests.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

@@ -1,12 +1,15 @@
 """What the offline stand-in needs to know of a judge: the sections of its prompt, and a plausible reply to them.
 
-A judge declares one `PromptFormat` beside its prompt. The stand-in finds the sections by the markers of
-`judgegym.judges.core.delimiters`, computes the merit of each judged text from its words, and calls `reply`.
+A judge declares one `PromptFormat` beside its prompt. The stand-in finds the sections by the
+markers of `judgegym.judges.core.delimiters`, computes the merit of each judged text from its words,
+and calls `reply`.
 
-Parses a prompt's sections: the inverse of the markers that `judgegym.judges.core.delimiters` writes.
+Parses a prompt's sections: the inverse of the markers that `judgegym.judges.core.delimiters`
+writes.
 
-A marker is a line `<|title|>`, `[title]`, `### title` or `title:`; the markers of one prompt are of one style, and all
-of them carry one tag or none. Every other line is text. A title may be followed by an id, where a prompt has several
+A marker is a line `<|title|>`, `[title]`, `### title` or `title:`; the markers of one prompt are of
+one style, and all of them carry one tag or none. Every other line is text. A title may be followed
+by an id, where a prompt has several
 sections of a kind: `[Start of answer ghjkm]`.
 """
 
@@ -35,7 +38,11 @@ def object_fields(reply: str) -> Mapping[str, JSON] | None:
 def bracketed_fields(reply: str) -> Mapping[str, JSON] | None:
     """The fields of a reply that ends with its verdict in double brackets."""
     explanation, _, verdict = reply.rpartition("[[")
-    return {"explanation": explanation.strip(), "verdict": verdict.strip().removesuffix("]]")} if explanation else None
+    return (
+        {"explanation": explanation.strip(), "verdict": verdict.strip().removesuffix("]]")}
+        if explanation
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +52,10 @@ class ShownPrompt:
     Attributes:
         instructions: the system prompt, and the part of the user message before the first section.
         sections: the texts of the sections by title; optional ones only if the prompt has them.
-        merits: how good each judged section is, between 0 and 1, with small differences between votes and critiques.
-        rng: seeded with the prompt without the text under judgment, so that a better text never gets a worse verdict.
+        merits: how good each judged section is, between 0 and 1, with small differences between
+            votes and critiques.
+        rng: seeded with the prompt without the text under judgment, so that a better text never
+            gets a worse verdict.
     """
 
     instructions: str
@@ -66,16 +75,18 @@ class PromptFormat:
 
     Attributes:
         sections: the titles that every prompt has; a prompt with all of them is this judge's.
-        judged: the sections under judgment; a title of `with_id` stands for all sections of that kind.
+        judged: the sections under judgment; a title of `with_id` stands for all sections of that
+            kind.
         reply: makes a reply in the format that the prompt asks for, without thinking tags.
         optional: further titles that a prompt may have.
-        with_id: titles that an id of small letters follows, of each of which every prompt has one or more; in
-            `ShownPrompt` the id belongs to the title.
+        with_id: titles that an id of small letters follows, of each of which every prompt has one
+            or more; in `ShownPrompt` the id belongs to the title.
         question: the section that the judged text answers; the merit counts words that both share.
-        references: sections that the judged text is compared with; the first one that the prompt has counts.
+        references: sections that the judged text is compared with; the first one that the prompt
+            has counts.
         ending: the text of the prompt after its last section.
-        fields: the fields of a reply, for requests that want it as an object; by default those of the JSON object at
-            its end. `None` if it has none.
+        fields: the fields of a reply, for requests that want it as an object; by default those of
+            the JSON object at its end. `None` if it has none.
 
     Raises:
         ValueError: a judged section is not among the titles, or no section is judged.
@@ -98,7 +109,9 @@ class PromptFormat:
         always = (*self.sections, *self.with_id)
         unknown = [title for title in self.judged if title not in (*always, *self.optional)]
         if unknown or not set(self.judged) & set(always):
-            raise ValueError(f"'judged' must name at least one of the sections {always}, not {self.judged}")
+            raise ValueError(
+                f"'judged' must name at least one of the sections {always}, not {self.judged}"
+            )
 
     def judged_of(self, titles: Iterable[str]) -> list[str]:
         """Which of a prompt's titles are under judgment, in the order of `judged`, those with an id in their own."""
@@ -132,7 +145,9 @@ class PromptSections(NamedTuple):
     texts: Mapping[str, str]
 
 
-def marker_lines(content: str, titles: Collection[str] = (), with_id: Collection[str] = ()) -> Iterator[MarkerLine]:
+def marker_lines(
+    content: str, titles: Collection[str] = (), with_id: Collection[str] = ()
+) -> Iterator[MarkerLine]:
     """All lines that look like a marker, in order; with titles, those of a marker with one of them.
 
     A text may have very many lines that look like a marker, and few with a title.
@@ -153,7 +168,9 @@ def _marker(titles: frozenset[str], with_id: frozenset[str]) -> re.Pattern[str]:
     known = [re.escape(title) for title in sorted(titles)]
     known += [f"{re.escape(title)} {_ID.pattern}" for title in sorted(with_id)]
     inside = f"(?:{'|'.join(known)})(?: {_TAG.pattern})?" if known else ".+"
-    return re.compile(rf"^(?:<\|({inside})\|>|\[({inside})\]|### ({inside})|({inside}):)$", re.MULTILINE)
+    return re.compile(
+        rf"^(?:<\|({inside})\|>|\[({inside})\]|### ({inside})|({inside}):)$", re.MULTILINE
+    )
 
 
 def read_sections(
@@ -165,7 +182,8 @@ def read_sections(
 ) -> PromptSections | None:
     """The sections with these titles; `None` if a required one is missing. `lines` are the content's `marker_lines`.
 
-    If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that has all required
+    If the prompt has several kinds of markers (a kind is a style with a tag), the first kind that
+    has all required
     titles counts: a section may quote another prompt.
 
     Args:
@@ -181,15 +199,21 @@ def read_sections(
         title, tag = _title_and_tag(line.text, titles, with_id)
         if title:
             by_kind.setdefault((line.style, tag), {}).setdefault(title, line)
-    markers = next((found for found in by_kind.values() if _is_complete(found, required, with_id)), None)
+    markers = next(
+        (found for found in by_kind.values() if _is_complete(found, required, with_id)), None
+    )
     if markers is None:
         return None
     starts = [line.start for line in markers.values()]
     ends = zip(markers.items(), [*starts[1:], len(content)], strict=True)
-    return PromptSections(starts[0], {title: content[line.end : end].strip("\n") for (title, line), end in ends})
+    return PromptSections(
+        starts[0], {title: content[line.end : end].strip("\n") for (title, line), end in ends}
+    )
 
 
-def _is_complete(found: Collection[str], required: Collection[str], with_id: Collection[str]) -> bool:
+def _is_complete(
+    found: Collection[str], required: Collection[str], with_id: Collection[str]
+) -> bool:
     return {*found} >= {*required} and {title.rpartition(" ")[0] for title in found} >= {*with_id}
 
 

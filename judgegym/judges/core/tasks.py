@@ -1,8 +1,9 @@
 """What a judge of any kind is asked, and what it says: a task to score, and the score of a response.
 
-Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each response by itself
-gets each as a task of its own, so that equal responses of several tasks and requests can share one judgment, too; an
-error of a judge is a failed judgment of the responses that it was asked about, and of no others.
+Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each
+response by itself gets each as a task of its own, so that equal responses of several tasks and
+requests can share one judgment, too; an error of a judge is a failed judgment of the responses that
+it was asked about, and of no others.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class JudgeTask:
 
     Attributes:
         prompt: the prompt; empty if unknown.
-        responses: one response, or several that a group-relative judge compares; none where they are still to come.
+        responses: one response, or several that a group-relative judge compares; none where they
+            are still to come.
         reference: a response that deserves the highest score.
         rubric: the criteria, as text.
         levels: the description of each score of the rubric.
@@ -57,19 +59,26 @@ class JudgeTask:
         baseline: the response to compare with.
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
-        fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
-        written: of each response all that the policy wrote, where thinking was taken out of one (`answered`).
-        traces: of each response its turns, where it came as a conversation, with calls of tools that led to it also
-            where these are shown in the prompt; none of a text.
+        fault: why there is nothing to judge; no judge is called, and the responses fail with these
+            words.
+        written: of each response all that the policy wrote, where thinking was taken out of one
+            (`answered`).
+        traces: of each response its turns, where it came as a conversation, with calls of tools
+            that led to it also where these are shown in the prompt; none of a text.
         tools: the tools that the policy was offered, which the prompt defines, too.
         images: the images of the prompt, in the order of their marks in it.
-        repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
+        repeat: which of several independent judgments of an equal task this is, from 0: no call of
+            theirs is shared.
         group: the protocol's own id of the group to which the response belongs.
-        member: the protocol's own id of the response in its group: its sample, and not one try of sending it.
-        awaits_others: whether the failure of one with a fault is to know the scores of the others of its group.
-        client: the name of the token with which a response came that is gathered: clients share no groups.
+        member: the protocol's own id of the response in its group: its sample, and not one try of
+            sending it.
+        awaits_others: whether the failure of one with a fault is to know the scores of the others
+            of its group.
+        client: the name of the token with which a response came that is gathered: clients share no
+            groups.
 
-    Items that differ in `group`, `member` or `client` alone are equal: most judges need none of them.
+    Items that differ in `group`, `member` or `client` alone are equal: most judges need none of
+    them.
     """
 
     prompt: str
@@ -139,9 +148,13 @@ class JudgeTask:
             places=places,
         )
 
-    def with_responses(self, responses: Sequence[str], places: tuple[int, ...] | None = None) -> JudgeTask:
+    def with_responses(
+        self, responses: Sequence[str], places: tuple[int, ...] | None = None
+    ) -> JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
-        return replace(self, responses=tuple(responses), traces=(), written=(), places=places).numbered()
+        return replace(
+            self, responses=tuple(responses), traces=(), written=(), places=places
+        ).numbered()
 
     def shortened(self, limit: int | None) -> tuple[JudgeTask, int]:
         """The task with its texts shortened to `limit` characters, and how many characters are left out."""
@@ -153,7 +166,15 @@ class JudgeTask:
     def key(self, judge: str) -> str:
         """A digest, the same for equal tasks at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
-        parts = [judge, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
+        parts = [
+            judge,
+            self.prompt,
+            self.responses,
+            self.reference,
+            self.rubric,
+            self.levels,
+            aspects,
+        ]
         places: list[object] = [] if self.places is None else [self.places]
         if self.criteria is not None:
             places.append([criterion.model_dump() for criterion in self.criteria])
@@ -163,7 +184,9 @@ class JudgeTask:
             places.append(repr((self.traces, self.images)))
         if self.written:
             places.append({"written": self.written})
-        return hashlib.sha256(orjson.dumps([*parts, self.baseline, self.context, *places])).hexdigest()
+        return hashlib.sha256(
+            orjson.dumps([*parts, self.baseline, self.context, *places])
+        ).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +198,25 @@ class ResponseJudgment:
         status: status of the judgment.
         label: the verdict in the judge's terms.
         explanation: the judge's reasons; for a failure, the error.
-        components: numbers from which the score is computed: `raw` (in the judge's unit), an aspect's verdict, ….
-        verdicts: on each aspect or criterion, also where others have none, so that there is no score.
+        components: numbers from which the score is computed: `raw` (in the judge's unit), an
+            aspect's verdict, ….
+        verdicts: on each aspect or criterion, also where others have none, so that there is no
+            score.
         tags: of a checklist, the score of each tag.
-        usage: tokens and cost; zero for calls answered by the cache. A call that was made for several responses counts
-            for the first of them.
+        usage: tokens and cost; zero for calls answered by the cache. A call that was made for
+            several responses counts for the first of them.
         judge_calls: calls to the judge, counted in the same way.
         runs: timings, attempts and usage of each of these calls, by name.
         cached: the cache answered all calls.
-        injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
+        injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that
+            the judge was shown.
         shared: the judgment is that of an equal response, for which its calls count.
-        others: of a failed response whose group is known, the scores of the others; `None` for an empty one.
-        cause: of an unparsable one, `refused` or `cut_off` where that is why a judge's last text has no verdict; of a
-            failed one, how the last request failed (`EndpointError.cause`).
-        is_final: of a failed response, that the request would fail again: its group is there, with too few to compare.
+        others: of a failed response whose group is known, the scores of the others; `None` for an
+            empty one.
+        cause: of an unparsable one, `refused` or `cut_off` where that is why a judge's last text
+            has no verdict; of a failed one, how the last request failed (`EndpointError.cause`).
+        is_final: of a failed response, that the request would fail again: its group is there, with
+            too few to compare.
     """
 
     score: float | None
@@ -224,7 +252,9 @@ class ResponseJudgment:
         return self.score is None and not self.is_invalid
 
 
-def failure(explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False) -> ResponseJudgment:
+def failure(
+    explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False
+) -> ResponseJudgment:
     """The result of a response without a score."""
     return ResponseJudgment(None, status, explanation=explanation, is_final=is_final)
 
@@ -253,7 +283,11 @@ def with_others(results: Sequence[ResponseJudgment], empty: int) -> list[Respons
 
 
 def response_judgment(
-    judgment: Judgment[object], score: float | None, components: Mapping[str, float], *, is_paid: bool = True
+    judgment: Judgment[object],
+    score: float | None,
+    components: Mapping[str, float],
+    *,
+    is_paid: bool = True,
 ) -> ResponseJudgment:
     """The result of one response from its judgment.
 
@@ -269,15 +303,25 @@ def response_judgment(
     for call in paid:  # one whose name another has is numbered
         runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
     left_out = {"left_out": float(judgment.left_out)} if judgment.left_out else {}
-    states = [call.state for call in calls if call.value is None] if judgment.status is Status.UNPARSABLE else []
-    failures = [call.cause for call in calls if call.cause] if judgment.status is Status.JUDGE_FAILED else []
+    states = (
+        [call.state for call in calls if call.value is None]
+        if judgment.status is Status.UNPARSABLE
+        else []
+    )
+    failures = (
+        [call.cause for call in calls if call.cause]
+        if judgment.status is Status.JUDGE_FAILED
+        else []
+    )
     return ResponseJudgment(
         score=score,
         status=judgment.status.value,
         label=judgment.label,
         explanation=judgment.explanation,
         components={} if score is None else {**components, **left_out},
-        usage=paid[0].run.usage if len(paid) == 1 else sum((call.run.usage for call in paid), Usage()),
+        usage=paid[0].run.usage
+        if len(paid) == 1
+        else sum((call.run.usage for call in paid), Usage()),
         judge_calls=len(paid),
         runs=runs,
         cached=bool(calls) and all(call.run.cached for call in calls),
@@ -349,8 +393,8 @@ class TaskParts(NamedTuple):
     """What is to be judged of a task.
 
     Attributes:
-        cases: what the judge is asked about: the whole task, without its empty responses, or a task for each distinct
-            response.
+        cases: what the judge is asked about: the whole task, without its empty responses, or a task
+            for each distinct response.
         results: for each response its result, if no judge is needed, or where the judge's will be.
     """
 
@@ -361,8 +405,9 @@ class TaskParts(NamedTuple):
 def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     """The task with what judges, rules and reward models are shown of its texts: without thinking, or all.
 
-    Everything that is judged of a task comes through here; a task whose responses, and earlier answers in whose prompt,
-    begin with no thinking stays as it is, and so do the keys of its requests.
+    Everything that is judged of a task comes through here; a task whose responses, and earlier
+    answers in whose prompt, begin with no thinking stays as it is, and so do the keys of its
+    requests.
     """
     if settings.judges_all_of_a_text:
         return task
@@ -371,11 +416,16 @@ def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     if task.written:
         return task
     traces_of_all = task.traces or ((),) * len(task.responses)
-    shown = [_answered(text, trace, settings) for text, trace in zip(task.responses, traces_of_all, strict=True)]
+    shown = [
+        _answered(text, trace, settings)
+        for text, trace in zip(task.responses, traces_of_all, strict=True)
+    ]
     if all(text == said for (text, _), said in zip(shown, task.responses, strict=True)):
         return task
     responses, traces = tuple(text for text, _ in shown), tuple(trace for _, trace in shown)
-    return replace(task, responses=responses, traces=traces if task.traces else (), written=task.responses)
+    return replace(
+        task, responses=responses, traces=traces if task.traces else (), written=task.responses
+    )
 
 
 def prompt_of_answers(prompt: str, settings: ThinkingSettings) -> str:
@@ -385,12 +435,18 @@ def prompt_of_answers(prompt: str, settings: ThinkingSettings) -> str:
     """
     turns = headed_turns(prompt)
     shown = [
-        settings.shown(said).text if heading.startswith("assistant") and not IMAGE_MARK.search(said) else said
+        settings.shown(said).text
+        if heading.startswith("assistant") and not IMAGE_MARK.search(said)
+        else said
         for heading, said in turns
     ]
     if shown == [said for _, said in turns]:
         return prompt
-    pairs = [(heading, text) for (heading, said), text in zip(turns, shown, strict=True) if text or not said]
+    pairs = [
+        (heading, text)
+        for (heading, said), text in zip(turns, shown, strict=True)
+        if text or not said
+    ]
     return "\n\n".join(f"{heading}: {text}" for heading, text in pairs)
 
 
@@ -400,16 +456,22 @@ def count_rewritten(task: JudgeTask, settings: ThinkingSettings) -> int:
     return sum(text != written for text, written in zip(task.responses, task.written, strict=False))
 
 
-def _answered(text: str, trace: tuple[Turn, ...], settings: ThinkingSettings) -> tuple[str, tuple[Turn, ...]]:
+def _answered(
+    text: str, trace: tuple[Turn, ...], settings: ThinkingSettings
+) -> tuple[str, tuple[Turn, ...]]:
     """A response without thinking, and its turns without theirs."""
     if not trace:
         return settings.shown(text).text, trace
     # The marks of images belong to a turn's text.
-    turns = [(turn, settings.shown(turn.text) if turn.is_of_policy and not turn.images else None) for turn in trace]
+    turns = [
+        (turn, settings.shown(turn.text) if turn.is_of_policy and not turn.images else None)
+        for turn in trace
+    ]
     if not any(said is not None and said.written for _, said in turns):
         return text, trace
     kept = tuple(
-        turn if said is None or not said.written else with_text(turn, said.text, said.thinking) for turn, said in turns
+        turn if said is None or not said.written else with_text(turn, said.text, said.thinking)
+        for turn, said in turns
     )
     return rewritten(text, trace, kept), kept
 
@@ -424,7 +486,9 @@ def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
 def _nothing_in(task: JudgeTask, number: int) -> ResponseJudgment:
     """The result of an empty response."""
     is_thinking = task.written and not is_blank(task.written[number])
-    return failure(NOTHING_BUT_THINKING if is_thinking else _NOTHING, Status.INVALID_COMPLETION.value)
+    return failure(
+        NOTHING_BUT_THINKING if is_thinking else _NOTHING, Status.INVALID_COMPLETION.value
+    )
 
 
 def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
@@ -448,11 +512,21 @@ def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     try:
         judge.check(rest)
     except TaskError as error:
-        why = f"{count - len(filled)} of {count} responses are empty or invalid; of the others: {error}"
+        why = (
+            f"{count - len(filled)} of {count} responses are empty or invalid; of the others: "
+            f"{error}"
+        )
         alone = failure(why, is_final=True)
-        return TaskParts((), tuple(alone if number in filled else _nothing_in(task, number) for number in range(count)))
+        return TaskParts(
+            (),
+            tuple(
+                alone if number in filled else _nothing_in(task, number) for number in range(count)
+            ),
+        )
     places = {number: (0, place) for place, number in enumerate(filled)}
-    return TaskParts((rest,), tuple(places.get(number) or _nothing_in(task, number) for number in range(count)))
+    return TaskParts(
+        (rest,), tuple(places.get(number) or _nothing_in(task, number) for number in range(count))
+    )
 
 
 def first_equals(values: Sequence[Hashable]) -> list[int]:
@@ -506,5 +580,7 @@ async def results_of(score: ScoreItem, task: JudgeTask, name: str) -> list[Respo
 
 
 _NOTHING = "the response is empty: there is nothing to judge"
-NOTHING_BUT_THINKING = "there is nothing but thinking, which never ends or has no answer behind it: nothing to judge"
+NOTHING_BUT_THINKING = (
+    "there is nothing but thinking, which never ends or has no answer behind it: nothing to judge"
+)
 """Why a text that begins with thinking cannot be judged."""

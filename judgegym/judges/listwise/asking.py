@@ -1,15 +1,16 @@
 """One order of some answers: a call, and the repair of an answer that has no usable scores.
 
-Guarantees: scores are assigned by the ids of the call, never by the order in which the judge names them; a repair is
-the same conversation with what was wrong, and its scores are those of all answers. Where the judge's answer would make
-the conversation longer than `judge_max_input_tokens`, the repair leaves that answer out. A failed call is not repaired,
-since the client has retried it.
+Guarantees: scores are assigned by the ids of the call, never by the order in which the judge names
+them; a repair is the same conversation with what was wrong, and its scores are those of all
+answers. Where the judge's answer would make the conversation longer than `judge_max_input_tokens`,
+the repair leaves that answer out. A failed call is not repaired, since the client has retried it.
 
-Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one answer.
+Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one
+    answer.
 
-Token counts are approximate, since the judge's tokenizer is not known: the larger of `judgegym.llm.usage` and an
-estimate by characters (digits and rare ones count most), and a tenth more. By this count the first prompt of every call
-stays below the limit.
+Token counts are approximate, since the judge's tokenizer is not known: the larger of
+`judgegym.llm.usage` and an estimate by characters (digits and rare ones count most), and a tenth
+more. By this count the first prompt of every call stays below the limit.
 
 From the scores of the calls to a judgment for each answer.
 """
@@ -38,7 +39,13 @@ from judgegym.judges.listwise.prompt import (
     repair_request,
     suspects_of,
 )
-from judgegym.judges.parsing.scores import LISTWISE_FORM, ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
+from judgegym.judges.parsing.scores import (
+    LISTWISE_FORM,
+    ListwiseScores,
+    ScoredAnswer,
+    listwise_fault,
+    listwise_scores,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.client import ChatClient
 from judgegym.llm.usage import count_tokens
@@ -72,12 +79,16 @@ class Chunks:
 
 
 def divide(
-    shared: Mapping[str, str], texts: Sequence[str], settings: ListwiseJudgeSettings, key: str, anchor: str | None
+    shared: Mapping[str, str],
+    texts: Sequence[str],
+    settings: ListwiseJudgeSettings,
+    key: str,
+    anchor: str | None,
 ) -> Chunks:
     """Divide the distinct texts of a group into as few chunks as possible, of about equal length.
 
-    The text that chunks share is the anchor, otherwise one of middle length, or a shorter one if a long answer would
-    not fit beside that. A text that does not fit beside it is left out.
+    The text that chunks share is the anchor, otherwise one of middle length, or a shorter one if a
+    long answer would not fit beside that. A text that does not fit beside it is left out.
 
     Args:
         shared: what the texts share, by the titles of the prompt.
@@ -104,7 +115,8 @@ def divide(
     compared = {link, *fitting} if fitting else set[str]()
     other = "another answer" if anchor is None else "the anchor"
     left_out = {
-        text: f"too long: this answer has about {cost} tokens, {other} {costs[link]}, and what all prompts share "
+        text: f"too long: this answer has about {cost} tokens, {other} {costs[link]}, and what all "
+        "prompts share "
         f"{limit - room}; judge_max_input_tokens is {limit}"
         for text, cost in costs.items()
         if text not in compared
@@ -194,16 +206,24 @@ async def ask_order(
         return listwise_scores.find(choice.text, ids) or NoVerdict(listwise_fault(choice.text, ids))
 
     def repair(messages: Sequence[Message], call: JudgeCall[ListwiseScores]) -> tuple[str, str]:
-        said, request = without_tokens(call.text), repair_request(ids, without_tokens(call.error or ""))
+        said, request = (
+            without_tokens(call.text),
+            repair_request(ids, without_tokens(call.error or "")),
+        )
         if settings.judge_max_input_tokens is not None:
             before = sum(about_tokens(message["content"]) for message in messages)
-            fits = before + about_tokens(said) + about_tokens(request) <= settings.judge_max_input_tokens
+            fits = (
+                before + about_tokens(said) + about_tokens(request)
+                <= settings.judge_max_input_tokens
+            )
             said = said if fits else _LEFT_OUT
         return said, request
 
     by_id = dict(zip(ids, shown, strict=True))
     prompt = listwise_prompt(shared, by_id, system_prompt=settings.judge_system_prompt)
-    question = Question(name, prompt, read, LISTWISE_FORM, reasks=settings.judge_reask, repair=repair)
+    question = Question(
+        name, prompt, read, LISTWISE_FORM, reasks=settings.judge_reask, repair=repair
+    )
     answers = await ask_question(client, settings, question)
     value = answers.last.value
     scores = None if value is None else {text: value[own] for own, text in by_id.items()}
@@ -224,7 +244,8 @@ class ChunkResult:
     def scores(self) -> dict[str, float] | None:
         """The mean over the orders for each text; `None` if one of them has no verdict.
 
-        Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less in the last bit.
+        Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less
+        in the last bit.
         """
         given = [order.scores for order in self.orders if order.scores is not None]
         if len(given) < len(self.orders):
@@ -261,13 +282,18 @@ def judgments(
     own = one_scale(usable, chunks.link)
     relative = own if task.baseline is None else _against(task.baseline, usable)
     orders = [order for result in results for order in result.orders]
-    names = {text: f"answer {response_number(task, place)}" for place, text in reversed([*enumerate(task.responses)])}
+    names = {
+        text: f"answer {response_number(task, place)}"
+        for place, text in reversed([*enumerate(task.responses)])
+    }
     if task.baseline is not None:
         names.setdefault(task.baseline, "the anchor")
     by_text: dict[str, Judgment[MemberDetail]] = {}
     for text in {*task.responses}:
         shown = [order for order in orders if text in order.shown]
-        given = [_given(text, order, order.scores, names) for order in shown if order.scores is not None]
+        given = [
+            _given(text, order, order.scores, names) for order in shown if order.scores is not None
+        ]
         if text in own:
             judgment = _judgment(own[text], relative[text], given)
         elif text in chunks.left_out:
@@ -284,7 +310,10 @@ def agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
     for result in results:
         if len(result.orders) < 2 or result.scores is None:
             continue
-        first, second = ({text: entry.score for text, entry in (order.scores or {}).items()} for order in result.orders)
+        first, second = (
+            {text: entry.score for text, entry in (order.scores or {}).items()}
+            for order in result.orders
+        )
         for one, other in combinations(first, 2):
             pairs += 1
             agreed += _sign(first[one] - first[other]) == _sign(second[one] - second[other])
@@ -304,11 +333,15 @@ def _against(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, fl
     }
 
 
-def _given(text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]) -> _CallReply:
+def _given(
+    text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]
+) -> _CallReply:
     by_id = {own: names[other] for own, other in zip(order.ids, order.shown, strict=True)}
     ids = re.compile(rf"\b(?:answer )?({'|'.join(order.ids)})\b", re.IGNORECASE)
     explanation = ids.sub(lambda match: by_id[match[1].lower()], scores[text].explanation)
-    return _CallReply(Look(order.shown.index(text) + 1, len(order.shown), scores[text].score), explanation)
+    return _CallReply(
+        Look(order.shown.index(text) + 1, len(order.shown), scores[text].score), explanation
+    )
 
 
 def _judgment(own: float, score: float, given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
@@ -316,7 +349,9 @@ def _judgment(own: float, score: float, given: Sequence[_CallReply]) -> Judgment
     if len(given) == 1:
         said = given[0].explanation
     else:
-        said = "\n\n".join(f"In place {one.look.place} of {one.look.of}: {one.explanation}" for one in given)
+        said = "\n\n".join(
+            f"In place {one.look.place} of {one.look.of}: {one.explanation}" for one in given
+        )
     return Judgment(score, Status.OK, f"{own:.3g}", said, detail=detail)
 
 

@@ -1,17 +1,21 @@
 """The listwise judge: scores all answers of a group in one call, or in two with the reverse order.
 
-Guarantees: an answer's score depends on the answers, not on the order in which the caller has them; ids that say
-nothing tell the judge's scores apart; equal answers, also one that is equal to the anchor, are shown once and have one
-score. Of conversations, the turns with which all begin are shown once. An answer without a verdict has no score:
+Guarantees: an answer's score depends on the answers, not on the order in which the caller has them;
+ids that say nothing tell the judge's scores apart; equal answers, also one that is equal to the
+anchor, are shown once and have one
+score. Of conversations, the turns with which all begin are shown once. An answer without a verdict
+has no score:
 
-* Where two orders are asked for and one of them has no verdict after its repairs, its answers have no score: those of
-  the other order alone would have the preference for a place that the second order is to remove.
-* Where a group is divided into chunks (`judge_max_input_tokens`), a chunk without a verdict costs its own answers only,
-  and an answer that fits into no prompt costs none of the others.
+* Where two orders are asked for and one of them has no verdict after its repairs, its answers have
+  no score: those of the other order alone would have the preference for a place that the second
+  order is to remove.
+* Where a group is divided into chunks (`judge_max_input_tokens`), a chunk without a verdict costs
+  its own answers only, and an answer that fits into no prompt costs none of the others.
 * With an anchor that has no verdict, no answer has a score.
 
-Answers that are all equal, the anchor included, all have 0.5 without a call: each is as good as every other. That is
-no failure, and no reason to judge them again; a trainer learns nothing from equal scores anyway.
+Answers that are all equal, the anchor included, all have 0.5 without a call: each is as good as
+every other. That is no failure, and no reason to judge them again; a trainer learns nothing from
+equal scores anyway.
 """
 
 from __future__ import annotations
@@ -36,7 +40,12 @@ from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
-from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, TITLES, ListwiseJudgeSettings, shared_texts
+from judgegym.judges.listwise.prompt import (
+    LISTWISE_PROMPT,
+    TITLES,
+    ListwiseJudgeSettings,
+    shared_texts,
+)
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 
@@ -51,7 +60,9 @@ class ListwiseGroupJudge(GroupJudge):
     settings: ListwiseJudgeSettings
     most = 256
 
-    def __init__(self, settings: ListwiseJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
+    def __init__(
+        self, settings: ListwiseJudgeSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
         """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
         super().__init__(settings, rubric)
         self.client = client
@@ -60,15 +71,17 @@ class ListwiseGroupJudge(GroupJudge):
         """Ask for the scores of all answers at once.
 
         Returns:
-            For each answer the score that the judge gave it, from 0 to 1, the mean of two orders; with an anchor
-            `0.5 + (score − score of the anchor) / 2`, where both stood in the same prompt. Never raises because of a
-            judge's answer.
+            For each answer the score that the judge gave it, from 0 to 1, the mean of two orders;
+            with an anchor `0.5 + (score − score of the anchor) / 2`, where both stood in the same
+            prompt. Never raises because of a judge's answer.
         """
         texts = _texts(task)
         if len(task.responses) + (task.baseline is not None) < 2:
             return _without_call(task, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW))
         if len(texts) == 1:
-            equal = Judgment(_EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL))
+            equal = Judgment(
+                _EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL)
+            )
             return _without_call(task, equal)
         beginning = _shared(texts)
         return await self._judged(_continued(task, beginning), shared_texts(task, beginning))
@@ -83,23 +96,34 @@ class ListwiseGroupJudge(GroupJudge):
         titled = [(TITLES[name], text) for name, text in shared.items()]
         key = _digest([*chain.from_iterable(titled), *texts])
         divided = partial(divide, shared, texts, self.settings, key, task.baseline)
-        # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers take a while.
+        # With a limit in a thread: the tokenizer's table may be downloaded first, and long answers
+        # take a while.
         has_limit = self.settings.judge_max_input_tokens is not None
         chunks = await asyncio.to_thread(divided) if has_limit else divided()
-        prefixes = [f"chunk_{number}_" if len(chunks.shown) > 1 else "" for number, _ in enumerate(chunks.shown, 1)]
+        prefixes = [
+            f"chunk_{number}_" if len(chunks.shown) > 1 else ""
+            for number, _ in enumerate(chunks.shown, 1)
+        ]
         results = await all_results(
-            self._chunk(shared, shown, key, prefix) for shown, prefix in zip(chunks.shown, prefixes, strict=True)
+            self._chunk(shared, shown, key, prefix)
+            for shown, prefix in zip(chunks.shown, prefixes, strict=True)
         )
         members = judgments(task, shared, chunks, results)
         if members:
-            calls = tuple(call for result in results for order in result.orders for call in order.calls)
+            calls = tuple(
+                call for result in results for order in result.orders for call in order.calls
+            )
             members[0] = replace(members[0], calls=calls)
         return GroupJudgment(tuple(members), agreement(results))
 
-    async def _chunk(self, shared: Mapping[str, str], shown: Sequence[str], key: str, prefix: str) -> ChunkResult:
+    async def _chunk(
+        self, shared: Mapping[str, str], shown: Sequence[str], key: str, prefix: str
+    ) -> ChunkResult:
         orders = (shown, shown[::-1])[: self.settings.listwise_orders]
         asked = (
-            ask_order(self.client, self.settings, shared, order, key=key, name=f"{prefix}order_{number}")
+            ask_order(
+                self.client, self.settings, shared, order, key=key, name=f"{prefix}order_{number}"
+            )
             for number, order in enumerate(orders, start=1)
         )
         return ChunkResult(tuple(await all_results(asked)))
@@ -119,7 +143,11 @@ def _shared(texts: Sequence[str]) -> str:
 def _continued(task: JudgeTask, beginning: str) -> JudgeTask:
     """The task with what its answers have after the turns that all of them share."""
     anchor = None if task.baseline is None else continuation(task.baseline, beginning)
-    return replace(task, responses=tuple(continuation(text, beginning) for text in task.responses), baseline=anchor)
+    return replace(
+        task,
+        responses=tuple(continuation(text, beginning) for text in task.responses),
+        baseline=anchor,
+    )
 
 
 def _without_call(task: JudgeTask, judgment: Judgment[MemberDetail]) -> GroupJudgment:

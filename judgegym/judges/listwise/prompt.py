@@ -1,17 +1,18 @@
 """The prompt of one call: what all answers share first, then each answer between markers that carry its id.
 
-Guarantees: no text can imitate a marker (`judgegym.judges.core.delimiters`), and no id of the call occurs in any of its
-texts, in any case; an id says nothing of its answer or of the order. Behind the last answer stands only what is asked
-for.
+Guarantees: no text can imitate a marker (`judgegym.judges.core.delimiters`), and no id of the call
+occurs in any of its texts, in any case; an id says nothing of its answer or of the order. Behind
+the last answer stands only what is asked for.
 
 The settings of the listwise judge.
 
 Brings the scores of several chunks onto one scale, by the answer that all of them share.
 
-Guarantees: two answers of one chunk never change their order, nor do equal ones part; the scores are from 0 to 1; of
-a single chunk they are what the judge gave.
+Guarantees: two answers of one chunk never change their order, nor do equal ones part; the scores
+are from 0 to 1; of a single chunk they are what the judge gave.
 
-A plausible reply of the listwise judge, for the offline stand-in: equal merits have equal scores in any place.
+A plausible reply of the listwise judge, for the offline stand-in: equal merits have equal scores in
+any place.
 """
 
 from __future__ import annotations
@@ -99,10 +100,13 @@ def listwise_prompt(
     Args:
         shared: what the answers share (`shared_texts`).
         answers: the answers by their ids (`draw_ids`), in the order in which they are shown.
-        system_prompt: replaces the built-in instructions; what is asked for is said at the end, too.
+        system_prompt: replaces the built-in instructions; what is asked for is said at the end,
+            too.
     """
     system = prompts.load("listwise") if system_prompt is None else system_prompt
-    return _TEMPLATE.fill(shared, answers, ids=[*answers], words=_request_words([*answers]), system=system)
+    return _TEMPLATE.fill(
+        shared, answers, ids=[*answers], words=_request_words([*answers]), system=system
+    )
 
 
 def repair_request(ids: Sequence[str], fault: str) -> str:
@@ -144,8 +148,10 @@ class ListwiseJudgeSettings(ReaskSettings):
 def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[str, float]:
     """The scores of all texts.
 
-    A chunk is shifted so that the shared text has the mean of its scores. If scores are then below 0 or above 1, all of
-    them are moved together linearly, as far as it takes: cutting them off would make equals of unequal answers.
+    A chunk is shifted so that the shared text has the mean of its scores. If scores are then below
+    0 or above 1, all of
+    them are moved together linearly, as far as it takes: cutting them off would make equals of
+        unequal answers.
 
     Args:
         chunks: the scores of each chunk, by text.
@@ -161,7 +167,12 @@ def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[s
     for scores in chunks:
         own = scores[link]
         # Without a shift the scores stay as they are, to the last bit.
-        shifted.update({text: score if own == level else level + (score - own) for text, score in scores.items()})
+        shifted.update(
+            {
+                text: score if own == level else level + (score - own)
+                for text, score in scores.items()
+            }
+        )
     shifted[link] = level
     low, high = min(0.0, *shifted.values()), max(1.0, *shifted.values())
     return {text: (score - low) / (high - low) for text, score in shifted.items()}
@@ -176,7 +187,9 @@ def _reply(shown: ShownPrompt) -> str:
         }
         for title, merit in shown.merits.items()
     ]
-    return f"I compared the {len(scores)} answers by their words.\n\n{json.dumps({'scores': scores})}"
+    return (
+        f"I compared the {len(scores)} answers by their words.\n\n{json.dumps({'scores': scores})}"
+    )
 
 
 LISTWISE_PROMPT = PromptFormat(

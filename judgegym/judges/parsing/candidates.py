@@ -1,22 +1,28 @@
 """The verdict of a judge's text: the last of all things in it that could be one, or none.
 
-Everything that could be a verdict of its kind is a candidate, in the order of the text: JSON objects, also malformed
-and nested ones; labels and tags as the parser takes them; and near misses of them, such as `Score: 2`, `[B>A]`,
-`[[ a ]]` or full-width letters. The last candidate counts if the parser takes it, or if all it does is repeat the one
-before; otherwise the text has no verdict, and the judge is asked again. No parser falls back to an earlier candidate,
-because that may be quoted from the text under judgment.
+Everything that could be a verdict of its kind is a candidate, in the order of the text: JSON
+objects, also malformed and nested ones; labels and tags as the parser takes them; and near misses
+of them, such as `Score: 2`, `[B>A]`, `[[ a ]]` or full-width letters. The last candidate counts if
+the parser takes it, or if all it does is repeat the one before; otherwise the text has no verdict,
+and the judge is asked again. No parser falls back to an earlier candidate, because that may be
+quoted from the text under judgment.
 
-Where verdicts disagree, the last one may be quoted: it does not count in quotation marks, or behind words that announce
-what the judged text says. An object is read less readily, because a judged text may end with one: after another object
-it counts only on lines of its own at the end, and after a statement in the judge's own words not at all.
+Where verdicts disagree, the last one may be quoted: it does not count in quotation marks, or behind
+words that announce
+what the judged text says. An object is read less readily, because a judged text may end with one:
+after another object it counts only on lines of its own at the end, and after a statement in the
+judge's own words not at all.
 
-Guarantees: never raises; bounded work: only the end of a long text is read; words within an object are no verdicts
-(an object behind a verdict that has some makes it none), and where a malformed object may extend there is no verdict.
+Guarantees: never raises; bounded work: only the end of a long text is read; words within an object
+are no verdicts (an object behind a verdict that has some makes it none), and where a malformed
+object may extend there is no verdict.
 
-Verdicts in words that no parser takes: `Score: 2`, `**Verdict:** no`, `[[ a ]]`, full-width or escaped signs.
+Verdicts in words that no parser takes: `Score: 2`, `**Verdict:** no`, `[[ a ]]`, full-width or
+    escaped signs.
 
-They are candidates all the same (`judgegym.judges.parsing.candidates`): a judge's own verdict in such a form must not
-leave an earlier one to be read, which may be quoted. What they state is only compared with what has been read.
+They are candidates all the same (`judgegym.judges.parsing.candidates`): a judge's own verdict in
+such a form must not leave an earlier one to be read, which may be quoted. What they state is only
+compared with what has been read.
 """
 
 from __future__ import annotations
@@ -77,15 +83,18 @@ class VerdictKind(Generic[T]):
 
     Attributes:
         name: the field that an object has the verdict in.
-        of_fields: the verdict of an object's fields, whose names are in lower case; a name that is there twice has no
-            value.
+        of_fields: the verdict of an object's fields, whose names are in lower case; a name that is
+            there twice has no value.
         in_words: finds the candidates in words, in order; objects in them are replaced by `BLANK`.
-        in_text_too: an object is the other way to write the verdict: it counts only on lines of its own at the end.
+        in_text_too: an object is the other way to write the verdict: it counts only on lines of its
+            own at the end.
         read: how many characters at a text's end are read.
         decode: gives the fields of an object as it is written, `None` if they are no verdict.
-        options: the verdicts in the order in which a prompt lists them; without it, lists of options go unnoticed.
+        options: the verdicts in the order in which a prompt lists them; without it, lists of
+            options go unnoticed.
         signs: by what a malformed object is known.
-        headings: of the prompt's own sections, as a pattern: an invented next task may begin with one.
+        headings: of the prompt's own sections, as a pattern: an invented next task may begin with
+            one.
     """
 
     name: str
@@ -104,7 +113,8 @@ MOST_COMPARED = 20
 _MOST_MENTIONS = 200
 _NAME = re.compile(rf"(?:\w+[_ ])?(?:{NAMES_OF_FIELDS}|value|points|answer|output)", re.IGNORECASE)
 _FENCE = re.compile(r"```\w*\s*\Z")
-# What announces a quotation: it names what is judged and what that says, and nothing of the judge's own follows.
+# What announces a quotation: it names what is judged and what that says, and nothing of the judge's
+# own follows.
 _ANNOUNCED = re.compile(
     r"(?:\b(?:submission|response|answer|output|input|text|completion|candidate|assistant|student|user|model|author|"
     r"it|which|that|who)\b[^.!?]{0,80}\b(?:says?|said|ends?|ended|claims?|contains?|includes?|reads?|quotes?|states?|"
@@ -126,7 +136,9 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         return None if value is None else ParsedVerdict(value, whole)
     text = own[unread:]
     objects, doubtful = outermost_objects(text, kind.signs)
-    if not kind.in_text_too and not any(each.fields and kind.name in each.fields for each in objects):
+    if not kind.in_text_too and not any(
+        each.fields and kind.name in each.fields for each in objects
+    ):
         return None
     words = blanked(text, [each.at for each in objects]) if objects else text
     candidates = _without_overlaps([*kind.in_words(words)])
@@ -134,7 +146,9 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         candidates = [_doubted(each, doubtful) for each in candidates]
         candidates += _object_candidates(text, objects, doubtful, kind)
     candidates.sort(key=attrgetter("at"))
-    number = next((number for number in range(len(candidates) - 1, -1, -1) if candidates[number].taken), None)
+    number = next(
+        (number for number in range(len(candidates) - 1, -1, -1) if candidates[number].taken), None
+    )
     if number is None:
         return None
     last, earlier, later = candidates[number], candidates[:number], candidates[number + 1 :]
@@ -142,7 +156,9 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
         return None
     if last.is_object and not _is_the_judges_object(last, earlier, words):
         return None
-    if any(each.value not in (None, last.value) for each in earlier if each.stated or each.is_object):
+    if any(
+        each.value not in (None, last.value) for each in earlier if each.stated or each.is_object
+    ):
         at_the_end = last.at[1] == end_in_fence(text) and is_on_its_own_line(text, last.at[0])
         if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
             return None
@@ -152,15 +168,21 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     return ParsedVerdict(last.value, last.at).behind(unread)
 
 
-def _mention(candidate: VerdictCandidate[T], last: VerdictCandidate[T], kind: VerdictKind[T], words: str) -> Mention:
+def _mention(
+    candidate: VerdictCandidate[T], last: VerdictCandidate[T], kind: VerdictKind[T], words: str
+) -> Mention:
     is_bracketed = words[candidate.at[0]] in "[\\"
     is_label = candidate.taken or candidate.is_object or candidate.is_full or is_bracketed
-    rank = next((rank for rank, option in enumerate(kind.options) if option == candidate.value), None)
+    rank = next(
+        (rank for rank, option in enumerate(kind.options) if option == candidate.value), None
+    )
     is_verdict = is_label and candidate.value is not None
     return Mention(candidate.at, candidate.value != last.value, is_label, is_verdict, rank)
 
 
-def _is_the_judges_object(last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str) -> bool:
+def _is_the_judges_object(
+    last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str
+) -> bool:
     """Whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
     stated = [each for each in earlier if each.stated]
     if stated and stated[-1].value != last.value:
@@ -172,7 +194,12 @@ def _is_the_judges_object(last: VerdictCandidate[T], earlier: list[VerdictCandid
 def _is_quoted(text: str, at: Place) -> bool:
     """Whether a verdict stands in quotation marks, or behind words that announce what the judged text says."""
     start, end = at
-    if text[start - 1 : start] in _QUOTATION and text[end : end + 1] in _QUOTATION and start > 0 and end < len(text):
+    if (
+        text[start - 1 : start] in _QUOTATION
+        and text[end : end + 1] in _QUOTATION
+        and start > 0
+        and end < len(text)
+    ):
         return True
     before = _FENCE.sub("", text[max(0, start - _LONGEST_SENTENCE) : start])
     return _ANNOUNCED.search(_SENTENCE_END.split(before)[-1]) is not None
@@ -210,7 +237,10 @@ def _object_candidates(
         start, end = each.at
         is_open = is_open or not each.is_closed
         if each.fields is not None and kind.name not in each.fields:
-            if _could_be_a_verdict(each.fields) or next(iter(kind.in_words(text[start:end])), None) is not None:
+            if (
+                _could_be_a_verdict(each.fields)
+                or next(iter(kind.in_words(text[start:end])), None) is not None
+            ):
                 yield VerdictCandidate(each.at, is_object=True)
             continue
         fields = None if each.fields is None else kind.decode(text[start:end])
@@ -225,7 +255,9 @@ def _object_candidates(
 def _could_be_a_verdict(value: JSON) -> bool:
     """Whether an object without the field could still be a verdict: it has one's name somewhere, or a number."""
     if isinstance(value, Mapping):
-        return any(_NAME.fullmatch(name) or _could_be_a_verdict(inner) for name, inner in value.items())
+        return any(
+            _NAME.fullmatch(name) or _could_be_a_verdict(inner) for name, inner in value.items()
+        )
     if isinstance(value, list):
         return any(map(_could_be_a_verdict, value))
     return isinstance(value, bool | int | float)
@@ -246,7 +278,13 @@ _ALIKE = {
     **dict.fromkeys("‹≺≪«❮←", "<"),
     **dict.fromkeys("≈≡∼", "="),
     **dict.fromkeys("−‐‑‒–—", "-"),
-    **dict(zip("АВСЕНІКМОРЅТХаеісорѕхуΑΒΕΗΙΚΜΝΟΡΤΧοιν", "ABCEHIKMOPSTXaeicopsxyABEHIKMNOPTXoiv", strict=True)),
+    **dict(
+        zip(
+            "АВСЕНІКМОРЅТХаеісорѕхуΑΒΕΗΙΚΜΝΟΡΤΧοιν",
+            "ABCEHIKMOPSTXaeicopsxyABEHIKMNOPTXoiv",
+            strict=True,
+        )
+    ),
 }
 
 
@@ -300,7 +338,9 @@ SCORE = r"score|rating|grade|verdict|result(?=\W{0,6}[:=])"  # "the result is 5"
 """The names of a score in words."""
 
 
-_LIST = re.compile(r"(?m)^[ \t]*\[\s*-?\d[\d.eE+-]{0,12}(?:\s*,\s*-?\d[\d.eE+-]{0,12})*\s*\][ \t]*$")
+_LIST = re.compile(
+    r"(?m)^[ \t]*\[\s*-?\d[\d.eE+-]{0,12}(?:\s*,\s*-?\d[\d.eE+-]{0,12})*\s*\][ \t]*$"
+)
 """Numbers on lines of their own, which a judge may have written in place of an object."""
 
 
@@ -327,15 +367,21 @@ class NamedValues:
             forms.append(rf"[\"'“‘]{field}[\"'”’]\s*:\s*(?P<quoted>[^\s\"'“”‘’,}}]+|\S)")
         self._pattern = re.compile("|".join(forms), re.IGNORECASE)
 
-    def in_words(self, words: str, meaning: Callable[[str], T | None]) -> Iterator[VerdictCandidate[T]]:
+    def in_words(
+        self, words: str, meaning: Callable[[str], T | None]
+    ) -> Iterator[VerdictCandidate[T]]:
         """The candidates; `meaning` gives what a value states, `None` if it cannot be told."""
         for match in self._pattern.finditer(words):
             form = cast("str", match.lastgroup)
             value = meaning(match[form].strip(".,;*_`"))
-            is_stated = form in ("value", "titled", "any", "given") and _is_a_statement(words, match, form)
+            is_stated = form in ("value", "titled", "any", "given") and _is_a_statement(
+                words, match, form
+            )
             yield VerdictCandidate(match.span(form), value, stated=value is not None and is_stated)
 
-    def with_lists(self, words: str, meaning: Callable[[str], T | None]) -> Iterator[VerdictCandidate[T]]:
+    def with_lists(
+        self, words: str, meaning: Callable[[str], T | None]
+    ) -> Iterator[VerdictCandidate[T]]:
         """The candidates in folded words, and lists of numbers, which state no value."""
         plain = folded(words)
         yield from (VerdictCandidate(match.span()) for match in _LIST.finditer(plain))

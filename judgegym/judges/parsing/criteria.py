@@ -1,7 +1,8 @@
 """Parse verdicts on several criteria of one call: a JSON object with an entry for each criterion.
 
-Guarantee: a verdict belongs to the id that it was written with. A text with an id too few, too many, twice or unknown,
-with another word than the criterion allows, or with a name twice in one object, has no verdict at all.
+Guarantee: a verdict belongs to the id that it was written with. A text with an id too few, too
+many, twice or unknown, with another word than the criterion allows, or with a name twice in one
+object, has no verdict at all.
 """
 
 from __future__ import annotations
@@ -12,12 +13,23 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from judgegym.judges.parsing.candidates import NamedValues, VerdictCandidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.candidates import (
+    NamedValues,
+    VerdictCandidate,
+    VerdictKind,
+    last_candidate,
+)
 from judgegym.judges.parsing.json_objects import decoded, last_first
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.parsing.scores import entry_text, most_read
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, entries, text_field, verdict_parser
+from judgegym.judges.parsing.verdict_parser import (
+    ParsedVerdict,
+    VerdictForm,
+    entries,
+    text_field,
+    verdict_parser,
+)
 from judgegym.llm.wire import JSON, scrub
 
 MET, UNMET, CANNOT_ASSESS = "met", "unmet", "cannot_assess"
@@ -52,16 +64,19 @@ CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]
 
 
 @verdict_parser
-def criteria_verdicts(own: str, words: Mapping[str, Words]) -> ParsedVerdict[CriteriaVerdicts] | None:
+def criteria_verdicts(
+    own: str, words: Mapping[str, Words]
+) -> ParsedVerdict[CriteriaVerdicts] | None:
     """The verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the text's last candidate.
 
     Args:
         own: the judge's own text.
-        words: what each criterion of the call allows, by its id; of `met` and `unmet`, true and false, yes and no, 1
-            and 0 are other ways to say it.
+        words: what each criterion of the call allows, by its id; of `met` and `unmet`, true and
+            false, yes and no, 1 and 0 are other ways to say it.
 
     Returns:
-        A verdict for every id; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
+        A verdict for every id; `None` also if the object may be a quotation
+        (`judgegym.judges.parsing.candidates`).
     """
 
     def of_fields(fields: Mapping[str, JSON]) -> CriteriaVerdicts | None:
@@ -71,7 +86,9 @@ def criteria_verdicts(own: str, words: Mapping[str, Words]) -> ParsedVerdict[Cri
     def in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
         return _named(tuple(words)).with_lists(text, lambda _: None)
 
-    return last_candidate(own, VerdictKind("result", of_fields, in_words, read=most_read(len(words))))
+    return last_candidate(
+        own, VerdictKind("result", of_fields, in_words, read=most_read(len(words)))
+    )
 
 
 def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
@@ -81,12 +98,18 @@ def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
     if match is None:
         return 'there is no JSON object with the field "result"'
     verdicts = _of_fields(decoded(match.written) or {}, words)
-    return verdicts if isinstance(verdicts, str) else "the JSON object is not the only verdict in the text"
+    return (
+        verdicts
+        if isinstance(verdicts, str)
+        else "the JSON object is not the only verdict in the text"
+    )
 
 
 @lru_cache(maxsize=16)
 def _named(ids: tuple[str, ...]) -> NamedValues:
-    return NamedValues("|".join(map(re.escape, ids)), r"(?:(?:un)?met|yes|no|true|false|cannot[ _]assess)\b")
+    return NamedValues(
+        "|".join(map(re.escape, ids)), r"(?:(?:un)?met|yes|no|true|false|cannot[ _]assess)\b"
+    )
 
 
 def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
@@ -94,7 +117,11 @@ def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Criter
     listed = fields.get("result")
     if not isinstance(listed, list):
         return '"result" is not a list'
-    given = [(str(entry["id"]), entry) for entry in listed if isinstance(entry, Mapping) and "id" in entry]
+    given = [
+        (str(entry["id"]), entry)
+        for entry in listed
+        if isinstance(entry, Mapping) and "id" in entry
+    ]
     if len(given) < len(listed):
         return 'an entry of "result" is not a JSON object with the "id" of a criterion'
     counts = Counter(name for name, _ in given)
@@ -102,11 +129,19 @@ def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Criter
     faults = (
         ("these ids are missing: ", [name for name in words if name not in counts]),
         ("these ids occur more than once: ", [name for name in words if counts[name] > 1]),
-        ("there are ids of no criterion: ", [scrub(name[:20]) for name in counts if name not in words]),
-        ("these ids have no verdict that is allowed: ", [n for n in words if n in found and found[n] is None]),
+        (
+            "there are ids of no criterion: ",
+            [scrub(name[:20]) for name in counts if name not in words],
+        ),
+        (
+            "these ids have no verdict that is allowed: ",
+            [n for n in words if n in found and found[n] is None],
+        ),
     )
     wrong = [f"{what}{', '.join(which[:_MOST_NAMED])}" for what, which in faults if which]
-    return "; ".join(wrong) or {name: verdict for name, verdict in found.items() if verdict is not None}
+    return "; ".join(wrong) or {
+        name: verdict for name, verdict in found.items() if verdict is not None
+    }
 
 
 def _verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None:

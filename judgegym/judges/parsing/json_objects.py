@@ -1,14 +1,16 @@
 """Finds the JSON objects in a judge's text, among prose, code fences and stray braces and quotation marks.
 
-Guarantees: never raises; bounded work on any text: reads only the end of a long one, decodes only what begins at a
-brace that is closed, and finds no object at all in a text that would need more decoding than `MOST_DECODED`.
+Guarantees: never raises; bounded work on any text: reads only the end of a long one, decodes only
+what begins at a brace that is closed, and finds no object at all in a text that would need more
+decoding than `MOST_DECODED`.
 
 The JSON object with which a judge ends its text: the other way to write a verdict (`verdict_form`).
 
-Guarantee: an object that the judge only quotes in a sentence, or after which it says more, is not found. A name that an
-object has twice has no value.
+Guarantee: an object that the judge only quotes in a sentence, or after which it says more, is not
+found. A name that an object has twice has no value.
 
-The outermost objects of a text, malformed ones among them: where one may extend, no verdict is read.
+The outermost objects of a text, malformed ones among them: where one may extend, no verdict is
+    read.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ MOST_NESTED = 100
 """Levels of an object; a deeper one is no verdict, also where this version of Python can decode it."""
 
 _OPENED_FENCE = re.compile(r"```\w*\s*\Z")
-_DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape; orjson not
+_DECODER = json.JSONDecoder(
+    strict=False
+)  # accepts line breaks within strings, which judges do not escape; orjson not
 _SIGN = re.compile(r'\\.|["{}]', re.DOTALL)
 
 
@@ -92,7 +96,10 @@ def last_first(text: str, read: int = LOOKED_AT) -> tuple[TextObject, ...]:
             value, position = _DECODER.raw_decode(looked_at, start)
         except json.JSONDecodeError as error:
             decoded += error.pos - start + FAILED_ATTEMPT
-        except (ValueError, RecursionError):  # a number of thousands of digits; brackets in brackets in …
+        except (
+            ValueError,
+            RecursionError,
+        ):  # a number of thousands of digits; brackets in brackets in …
             decoded += len(looked_at) - start
         else:
             decoded += position - start
@@ -106,10 +113,11 @@ def last_first(text: str, read: int = LOOKED_AT) -> tuple[TextObject, ...]:
 def _closed_braces(text: str) -> list[int]:
     """The opening braces, in order, that a JSON decoder which begins at them would find closed.
 
-    What is a string depends on where one begins to read, but from any place on there are only two possibilities: it is
-    within quotation marks, or not. So all beginnings are followed at once: those for which the place is outside of
-    strings, and those for which it is inside. Both are stacks of braces that are still open, the last one on top;
-    beginnings that agree from some place on share a level.
+    What is a string depends on where one begins to read, but from any place on there are only two
+    possibilities: it is
+    within quotation marks, or not. So all beginnings are followed at once: those for which the
+    place is outside of strings, and those for which it is inside. Both are stacks of braces that
+    are still open, the last one on top; beginnings that agree from some place on share a level.
     """
     closed: list[int] = []
     outside: list[list[int]] = []
@@ -157,7 +165,11 @@ def written_object(own: str, name: str) -> TextObject | None:
     """
     at = object_at_the_end(own) if "}" in own else None
     fields = None if at is None or not is_on_its_own_line(own, at[0]) else decoded(own[slice(*at)])
-    return TextObject(fields, at, own) if at is not None and fields is not None and name in fields else None
+    return (
+        TextObject(fields, at, own)
+        if at is not None and fields is not None and name in fields
+        else None
+    )
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
@@ -176,7 +188,11 @@ def whole_object(own: str) -> Place | None:
     end = end_in_fence(own)
     head = re.match(r"\s*(?:```\w*\s*)?", own)
     start = 0 if head is None else head.end()
-    is_one = own.startswith("{", start) and own.endswith("}", 0, end) and decoded(own[start:end]) is not None
+    is_one = (
+        own.startswith("{", start)
+        and own.endswith("}", 0, end)
+        and decoded(own[start:end]) is not None
+    )
     return (start, end) if is_one else None
 
 
@@ -216,7 +232,11 @@ def decoded(text: str) -> Mapping[str, JSON] | None:
         fields = _STRICT_DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-    return fields if isinstance(fields, dict) and not wire.is_nested_beyond(fields, MOST_NESTED) else None
+    return (
+        fields
+        if isinstance(fields, dict) and not wire.is_nested_beyond(fields, MOST_NESTED)
+        else None
+    )
 
 
 def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -286,8 +306,8 @@ class OutermostObject:
 def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObject], list[Place]]:
     """The outermost objects, in order; and where malformed ones may extend.
 
-    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
-    without any perhaps to the end of its line.
+    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts
+    may have braces; without any perhaps to the end of its line.
     """
     if "}" not in text and "{" not in text:
         return [], []
@@ -307,7 +327,10 @@ def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObje
             line_end = text.find("\n", begun[start])
             furthest = len(text) if line_end < 0 else line_end
         elif failed < _MOST_FAILED:
-            closing, failed = next((end for depth, end in brace_depths(text, start) if depth == 0), None), failed + 1
+            closing, failed = (
+                next((end for depth, end in brace_depths(text, start) if depth == 0), None),
+                failed + 1,
+            )
         if closing is None:
             objects.append(OutermostObject((start, begun[start]), is_closed=False))
         else:

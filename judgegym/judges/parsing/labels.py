@@ -31,7 +31,13 @@ ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
 
 ARENA_LABELS: tuple[ArenaLabel, ...] = get_args(ArenaLabel)
-_MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
+_MIRRORED: dict[str, ArenaLabel] = {
+    "B<<A": "A>>B",
+    "B<A": "A>B",
+    "B=A": "A=B",
+    "A<B": "B>A",
+    "A<<B": "B>>A",
+}
 # Arena-Hard-Auto's two patterns, in the order in which they are tried.
 _DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
 _SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
@@ -43,24 +49,27 @@ _LABELS = re.compile(
     re.IGNORECASE,
 )
 _NAMED = NamedValues(
-    "verdict|decision|judge?ment", r"(?:tie|draw|equal|(?:assistant\s|answer\s|response\s)?(?-i:[AB]))\b"
+    "verdict|decision|judge?ment",
+    r"(?:tie|draw|equal|(?:assistant\s|answer\s|response\s)?(?-i:[AB]))\b",
 )
 _ALONE = re.compile(r"(?:\[\[)?([AB<>=]+)(?:\]\])?", re.IGNORECASE | re.ASCII)
 
 
 def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
     """The form of a verdict that is one of these labels."""
-    return VerdictForm("arena_verdict", {"explanation": text_field("your evaluation"), "verdict": one_of(labels)})
+    return VerdictForm(
+        "arena_verdict", {"explanation": text_field("your evaluation"), "verdict": one_of(labels)}
+    )
 
 
 @verdict_parser
 def arena_label(own: str) -> ParsedVerdict[ArenaLabel] | None:
     """The Arena-Hard label that a judge ended with.
 
-    `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in double ones.
-    Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate decides
-    (`judgegym.judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A` without brackets, is no
-    verdict. An object of `arena_form` at the end is read, too.
+    `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in
+    double ones. Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate
+    decides (`judgegym.judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A`
+    without brackets, is no verdict. An object of `arena_form` at the end is read, too.
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
@@ -83,9 +92,17 @@ def _in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
         taken = exact.search(words, *match.span())
         if taken is not None:
             label = _label(taken[1])
-            yield VerdictCandidate(taken.span(), label, taken=label is not None, stated=label is not None)
+            yield VerdictCandidate(
+                taken.span(), label, taken=label is not None, stated=label is not None
+            )
             continue
-        written = re.sub(r"[\[\]\\\s*_`]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<").strip("<>")
+        written = (
+            re.sub(r"[\[\]\\\s*_`]", "", match[0])
+            .lower()
+            .replace("&gt;", ">")
+            .replace("&lt;", "<")
+            .strip("<>")
+        )
         label = "A=B" if written in ("tie", "draw") else _label(written)
         yield VerdictCandidate(match.span(), label, stated=label is not None and "[" in match[0])
     named: Iterator[VerdictCandidate[ArenaLabel]] = _NAMED.in_words(plain, _named)
@@ -102,13 +119,19 @@ def _label(written: str) -> ArenaLabel | None:
 
 
 _KIND = VerdictKind(
-    "verdict", lambda fields: _of_value(fields["verdict"]), _in_words, in_text_too=True, options=ARENA_LABELS
+    "verdict",
+    lambda fields: _of_value(fields["verdict"]),
+    _in_words,
+    in_text_too=True,
+    options=ARENA_LABELS,
 )
 
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
 
-ASPECT_FORM = VerdictForm("aspect_verdict", {"reason": text_field("one or two sentences"), "verdict": integer(0, 1)})
+ASPECT_FORM = VerdictForm(
+    "aspect_verdict", {"reason": text_field("one or two sentences"), "verdict": integer(0, 1)}
+)
 
 _ASPECT_NAMED = NamedValues(
     r"verdict|judge?ment|decision|score|rating|final\sanswer",
@@ -121,10 +144,12 @@ _ASPECT_NAMED = NamedValues(
 def binary_verdict(own: str) -> ParsedVerdict[bool] | None:
     """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
 
-    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
+    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other
+    values are not.
 
     Returns:
-        `True` for yes; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
+        `True` for yes; `None` also if the object may be a quotation
+        (`judgegym.judges.parsing.candidates`).
     """
     return last_candidate(own, _ASPECT_KIND)
 
@@ -151,7 +176,9 @@ def verdict_reason(text: str, found: ParsedVerdict[bool] | None = None) -> str |
 
 
 _ASPECT_KIND: VerdictKind[bool] = VerdictKind(
-    "verdict", lambda fields: yes_or_no(fields["verdict"]), lambda words: _ASPECT_NAMED.with_lists(words, yes_or_no)
+    "verdict",
+    lambda fields: yes_or_no(fields["verdict"]),
+    lambda words: _ASPECT_NAMED.with_lists(words, yes_or_no),
 )
 
 
@@ -171,15 +198,17 @@ _CHOICE_NAMED = NamedValues(
 
 def choice_form(letters: Sequence[str]) -> VerdictForm:
     """The form of a verdict that is one of these letters."""
-    return VerdictForm("choice", {"explanation": text_field("your comparison"), "verdict": one_of(letters)})
+    return VerdictForm(
+        "choice", {"explanation": text_field("your comparison"), "verdict": one_of(letters)}
+    )
 
 
 @verdict_parser
 def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
     """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
 
-    The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my verdict is B" after it
-    leave no verdict.
+    The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my
+    verdict is B" after it leave no verdict.
 
     Args:
         own: the judge's own text.
@@ -195,18 +224,27 @@ def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None
     def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
         plain = folded(words)
         for match in _LETTERS.finditer(plain):
-            taken = next((letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]), None)
+            taken = next(
+                (letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]),
+                None,
+            )
             if taken is None:
                 written = match["last"] or re.sub(r"[\[\]\\\s*_`]", "", match[0]).upper()
                 value = written if written in letters else None
                 yield VerdictCandidate(match.span(), value, stated=value is not None)
             else:
                 start = words.index("[[", match.start())
-                yield VerdictCandidate((start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True)
+                yield VerdictCandidate(
+                    (start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True
+                )
         yield from _CHOICE_NAMED.in_words(plain, lambda value: value if value in letters else None)
 
     kind = VerdictKind(
-        "verdict", lambda fields: of_value(fields["verdict"]), in_words, in_text_too=True, options=letters
+        "verdict",
+        lambda fields: of_value(fields["verdict"]),
+        in_words,
+        in_text_too=True,
+        options=letters,
     )
     return last_candidate(own, kind)
 

@@ -44,17 +44,20 @@ SCORE_FIELD = re.compile(r'"score"\s*:', re.IGNORECASE)
 
 def rubric_form(scale: tuple[int, int]) -> VerdictForm:
     """The form of a score of a scale."""
-    return VerdictForm("rubric_score", {"feedback": text_field("your feedback"), "score": integer(*scale)})
+    return VerdictForm(
+        "rubric_score", {"feedback": text_field("your feedback"), "score": integer(*scale)}
+    )
 
 
 @verdict_parser
 def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
     """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
 
-    It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
-    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score. Without
-    any tag, `Score: 4` or `Result: 4` is read at the end of a text that begins with the tag of the feedback and states
-    no other score. An object of `rubric_form` at the end is read, too. The last candidate decides
+    It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with
+    "/5" or "out of 5" (the highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and
+    "0" or "10" of 1 to 5 are no score. Without any tag, `Score: 4` or `Result: 4` is read at the
+    end of a text that begins with the tag of the feedback and states no other score. An object of
+    `rubric_form` at the end is read, too. The last candidate decides
     (`judgegym.judges.parsing.candidates`).
 
     Args:
@@ -69,7 +72,8 @@ def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdic
     """As `feedback_score`, after the last `[RESULT]`: the format that Prometheus judges are trained on.
 
     Source:
-        Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+        Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
+            (2023).
     """
     return _behind_tag("RESULT", own, scale)
 
@@ -86,7 +90,8 @@ _TAG = re.compile(
 _REST = re.compile(rf"[^\r\n]{{0,{_LONGEST_DECORATED + 1}}}")
 _NEXT_LINE = re.compile(rf"\s*[^\r\n]{{0,{_LONGEST_DECORATED + 1}}}")
 _LAST_LINE = re.compile(
-    r"(?:\A|\n)[*_# \t]*(?P<named>(?:SCORE|RESULT)[*_]{0,4}:(?P<rest>[^\r\n]*\S))\s*\Z", re.IGNORECASE
+    r"(?:\A|\n)[*_# \t]*(?P<named>(?:SCORE|RESULT)[*_]{0,4}:(?P<rest>[^\r\n]*\S))\s*\Z",
+    re.IGNORECASE,
 )
 _FEEDBACK_FIRST = re.compile(r"[\s*_#`]*(?:\[FEEDBACK\]|FEEDBACK:)", re.IGNORECASE)
 _NAMED = NamedValues(SCORE, NUMBERS)
@@ -109,13 +114,23 @@ def _in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[VerdictC
     named = [*_NAMED.in_words(plain, lambda value: score_in_words(value, scale))]
     yield from found
     yield from named
-    line = _LAST_LINE.search(words) if _FEEDBACK_FIRST.match(words) and BLANK not in words and not found else None
+    line = (
+        _LAST_LINE.search(words)
+        if _FEEDBACK_FIRST.match(words) and BLANK not in words and not found
+        else None
+    )
     value = None if line is None else _score_behind(line["rest"], scale)
-    if line is not None and value is not None and all(line.start("named") <= each.at[0] for each in named):
+    if (
+        line is not None
+        and value is not None
+        and all(line.start("named") <= each.at[0] for each in named)
+    ):
         yield VerdictCandidate(line.span("named"), value, taken=True, stated=True)
 
 
-def _tagged(tag: str, words: str, plain: str, scale: tuple[int, int]) -> Iterator[VerdictCandidate[int]]:
+def _tagged(
+    tag: str, words: str, plain: str, scale: tuple[int, int]
+) -> Iterator[VerdictCandidate[int]]:
     for match in deque(_TAG.finditer(plain), MOST_COMPARED):
         start, end = match.span()
         rest = _REST.match(words, end)[0]  # type: ignore[index]  # matches everywhere
@@ -163,8 +178,9 @@ _BOLD = "**"
 def feedback_text(text: str) -> str | None:
     """The feedback of a rubric's judge: between `[FEEDBACK]` (or `Feedback:`) and the last `[SCORE]` (or `[RESULT]`).
 
-    It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a score it extends to
-    the end. `None` if there is neither tag, or no text. Of an object of `rubric_form` it is the field.
+    It starts after the last `[FEEDBACK]` before that score, or at the start of the text; without a
+    score it extends to the end. `None` if there is neither tag, or no text. Of an object of
+    `rubric_form` it is the field.
     """
     written = _object(text)
     if written is not None:
@@ -195,15 +211,23 @@ def _feedback_span(own: str) -> tuple[str, str] | None:
     if tag is not None and (line is None or tag.start(1) > line.start(1)):
         before, words = until[: tag.start(1)], until[tag.end() :]
         # The asterisks of a tag in bold belong to the tag.
-        return (before[:-2], words.removeprefix(_BOLD)) if before.endswith(_BOLD) else (before, words)
+        return (
+            (before[:-2], words.removeprefix(_BOLD)) if before.endswith(_BOLD) else (before, words)
+        )
     if line is not None:
         return until[: line.start(1)], until[line.end() :]
     return None if score is None else ("", until)
 
 
-def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)) -> bool:
+def is_strict_feedback(
+    text: str, output_format: RubricFormat, scale: tuple[int, int] = (1, 5)
+) -> bool:
     """Whether the text is exactly of the format: feedback and score, once each, without markup or other text."""
-    begins, tag = ("[FEEDBACK]", "[SCORE]") if output_format == "feedback_score" else ("Feedback:", "[RESULT]")
+    begins, tag = (
+        ("[FEEDBACK]", "[SCORE]")
+        if output_format == "feedback_score"
+        else ("Feedback:", "[RESULT]")
+    )
     opening, begin, body = after_thinking(text).strip().partition(begins)
     words, _, score = body.partition(tag)
     if opening or not begin or begins in words or not words.strip() or not words[0].isspace():
@@ -221,4 +245,8 @@ def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
     form, score = rubric_form(scale), written.fields["score"]
     if [*written.fields] not in ([*form.fields], [*form.with_critique().fields]):
         return False
-    return written.text("feedback") is not None and type(score) is int and scale[0] <= score <= scale[1]
+    return (
+        written.text("feedback") is not None
+        and type(score) is int
+        and scale[0] <= score <= scale[1]
+    )

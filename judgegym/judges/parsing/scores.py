@@ -1,8 +1,8 @@
 """Parse verdicts that are numbers: a rating from 1 to 10, a peer's score, the scores of a listwise judge.
 
-Guarantee of the listwise parser: a score belongs to the id that it was written with. A text with an id too few, too
-many, twice or unknown, with anything else than a number from 0 to 1 as a score, or with a name twice in one object, has
-no verdict at all.
+Guarantee of the listwise parser: a score belongs to the id that it was written with. A text with an
+id too few, too many, twice or unknown, with anything else than a number from 0 to 1 as a score, or
+with a name twice in one object, has no verdict at all.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _OF = re.compile(r"\s?(?:out )?of\s?|\s?/\s?")
 def whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
     """A score of a scale; `None` if the value is none.
 
-    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are no
-    score of 0 to 100.
+    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true,
+    null and "n/a" are no score of 0 to 100.
     """
     low, high = scale
     if isinstance(value, str):
@@ -69,34 +69,40 @@ def score_in_words(written: str, scale: tuple[int, int]) -> int | None:
     return whole_score(_OF.sub(" out of ", _NUMBER_WORDS.get(written.lower(), written)), scale)
 
 
-# A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
-# The text before it must not make it part of another number, a negative number, a range or a scale.
+# A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets,
+# with a final stop. The text before it must not make it part of another number, a negative number,
+# a range or a scale.
 _SLASHES = r"/\u2044\u2215\uff0f"
 _DASHES = r"\-\u2010-\u2015\u2212"
 _RATING = re.compile(
     rf"(?:^|[^\w.,+{_SLASHES}{_DASHES}])"
-    rf"[*_`(\[]{{0,4}}([1-9][0-9]?)[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
+    rf"[*_`(\[]{{0,4}}([1-9][0-9]?)[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of "
+    rf"10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
 )
 _NOT_ALONE = re.compile(
-    rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|(?<![^\W\d_])(?:of|scale))[ (\[*_`]*\Z"
+    rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|(?<![^\W\d_])(?:of|scale))[ "
+    r"(\[*_`]*\Z"
 )
 _OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\Z")
 _LOOKED_AT = 1000  # characters at the end that are read
 
 SCALE = 1, 10
-RATING_FORM = VerdictForm("rating", {"explanation": text_field("your judgement in words"), "rating": integer(*SCALE)})
+RATING_FORM = VerdictForm(
+    "rating", {"explanation": text_field("your judgement in words"), "rating": integer(*SCALE)}
+)
 
 
 @verdict_parser
 def rating(own: str) -> ParsedVerdict[int] | None:
     """The rating from 1 to 10 that a judge ended with.
 
-    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
-    no rating. An object of `RATING_FORM` at the end is read, too.
+    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8"
+    and "8.5 / 10" are no rating. An object of `RATING_FORM` at the end is read, too.
 
-    A number is no rating if it is named as something else: "Confidence: 9", "Errors: 2", "more on point 3". Where a
-    line names the rating and only lines that name other numbers follow ("Final rating: 8", "Confidence: 9"), that
-    rating stands. A number without a name that differs from a named rating before it leaves no rating.
+    A number is no rating if it is named as something else: "Confidence: 9", "Errors: 2", "more on
+    point 3". Where a line names the rating and only lines that name other numbers follow ("Final
+    rating: 8", "Confidence: 9"), that rating stands. A number without a name that differs from a
+    named rating before it leaves no rating.
     """
     return last_candidate(own, _KIND)
 
@@ -114,7 +120,8 @@ _SENTENCE_END = re.compile(r"[.!?]\s")
 _NAMED_LINE = re.compile(
     r"[\s*_#>•`-]{0,9}(?:\d{1,2}[.)]\s)?[*_]{0,3}(?P<name>[^\W\d](?:\w|[ '’/&-]){0,40}?)[*_`]{0,3}"
     r"(?:\s?\([^()\n]{1,30}\))?[*_]{0,3}"
-    r"\s?[:=][*_`\s(\[]{0,6}(?P<value>[-+~≈]?\d{1,9}(?:[.,]\d{1,9})?)\s?(?:%|(?:/|out of|of)\s?\d{1,9})?"
+    r"\s?[:=][*_`\s(\[]{0,6}(?P<value>[-+~≈]?\d{1,9}(?:[.,]\d{1,9})?)\s?(?:%|(?:/|out "
+    r"of|of)\s?\d{1,9})?"
     r"(?:\s[^\W\d]{1,12})?[*_`)\].\s]{0,6}"
 )
 """A line that names a number: `**Confidence (of 10):** 9`."""
@@ -161,10 +168,19 @@ def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
         yield from _last_at_a_line_end(words)
         return
     yield from _unnamed_numbers(words, last.at[0])
-    is_named = _NAMES_A_RATING.search(words, words.rfind("\n", 0, last.at[0]) + 1, last.at[0]) is not None
+    is_named = (
+        _NAMES_A_RATING.search(words, words.rfind("\n", 0, last.at[0]) + 1, last.at[0]) is not None
+    )
     if _is_another_number(words[:until], last.at[0], is_named=is_named):
         return
-    before = next((each for each in reversed(stated) if each.at[1] <= last.at[0] and each.value != last.value), None)
+    before = next(
+        (
+            each
+            for each in reversed(stated)
+            if each.at[1] <= last.at[0] and each.value != last.value
+        ),
+        None,
+    )
     if before is not None:
         is_final = _is_final(plain, before) and not _is_final(plain, last)
         is_unnamed = not is_named and not _AGAIN.search(plain, before.at[1], last.at[0])
@@ -197,7 +213,10 @@ def _is_another_number(words: str, start: int, *, is_named: bool) -> bool:
     line_start = words.rfind("\n", 0, start) + 1
     if _COUNTED.search(words, line_start, start):
         return True
-    sentence = max((match.end() for match in _SENTENCE_END.finditer(words, line_start, start)), default=line_start)
+    sentence = max(
+        (match.end() for match in _SENTENCE_END.finditer(words, line_start, start)),
+        default=line_start,
+    )
     line = _NAMED_LINE.fullmatch(words, sentence)
     if line is None:
         return False
@@ -230,7 +249,8 @@ def _last_at_a_line_end(words: str) -> Iterator[VerdictCandidate[int]]:
 _MOST_NUMBERS = 50
 _NUMBER = re.compile(r"(?<![\w.,/-])(?P<number>[1-9]|10)(?![\w%/-]|[.,]\d)")
 _ALONE = re.compile(
-    r"(?m:^)[ \t]*[*_`(\[]{0,4}(?P<number>[1-9]|10)[*_`)\]]{0,4}(?:\s?(?:/|out of)\s?10)?[*_`)\].]{0,4}[ \t]*"
+    r"(?m:^)[ \t]*[*_`(\[]{0,4}(?P<number>[1-9]|10)[*_`)\]]{0,4}(?:\s?(?:/|out "
+    r"of)\s?10)?[*_`)\].]{0,4}[ \t]*"
     r"(?:<[^<>\n]{1,40}>[ \t]*){0,3}(?m:$)"
 )
 
@@ -272,8 +292,8 @@ _RATED = re.compile(r"\[\[([1-9](?:\.[0-9]{1,3})?|10(?:\.0{1,3})?)\]\]")
 def bracketed_rating(own: str) -> ParsedVerdict[float] | None:
     """The rating from 1 to 10 that a judge ended with in double brackets: `[[7]]`, `[[7.5]]`.
 
-    The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]` or "Score: 6" after
-    it leave no rating. An object of `RATING_FORM` at the end is read, too.
+    The last candidate decides (`judgegym.judges.parsing.candidates`): `[[11]]`, `[[7/10]]`, `[6]`
+    or "Score: 6" after it leave no rating. An object of `RATING_FORM` at the end is read, too.
 
     Source:
         lm-sys/FastChat, the pattern of MT-Bench's ratings.
@@ -286,7 +306,9 @@ def _in_brackets(words: str) -> Iterator[VerdictCandidate[Any]]:
     for match in _BRACKETED.finditer(plain):
         exact = _RATED.fullmatch(words, *match.span())
         value = None if exact is None else float(exact[1])
-        yield VerdictCandidate(match.span(), value, taken=value is not None, stated=value is not None)
+        yield VerdictCandidate(
+            match.span(), value, taken=value is not None, stated=value is not None
+        )
     yield from _NAMED.in_words(plain, lambda written: score_in_words(written, SCALE))
 
 
@@ -311,7 +333,11 @@ class ScoreObject(NamedTuple):
 
 
 PEER_FORM = VerdictForm(
-    "peer_score", {"reasoning": text_field("one-sentence justification referencing rubric"), "score": integer(0, 100)}
+    "peer_score",
+    {
+        "reasoning": text_field("one-sentence justification referencing rubric"),
+        "score": integer(0, 100),
+    },
 )
 _NAMED = NamedValues(SCORE, NUMBERS, "score")
 
@@ -328,11 +354,15 @@ def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[S
     def in_words(words: str) -> Iterator[VerdictCandidate[int]]:
         return _NAMED.with_lists(words, lambda value: score_in_words(value, scale))
 
-    found = last_candidate(own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words))
+    found = last_candidate(
+        own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words)
+    )
     if found is None or found.at is None:
         return None
     reasoning = (decoded(own[slice(*found.at)]) or {}).get("reasoning")
-    return found.but(ScoreObject(found.value, scrub(reasoning) if isinstance(reasoning, str) else None))
+    return found.but(
+        ScoreObject(found.value, scrub(reasoning) if isinstance(reasoning, str) else None)
+    )
 
 
 LOOKED_AT = 40_000
@@ -374,7 +404,8 @@ def listwise_scores(own: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScore
         ids: the ids of all answers that the judge was shown.
 
     Returns:
-        A score for every id; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
+        A score for every id; `None` also if the object may be a quotation
+        (`judgegym.judges.parsing.candidates`).
     """
     return last_candidate(own, _kind(ids))
 
@@ -441,16 +472,24 @@ def _of_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores
         ("these ids are missing: ", [name for name in ids if name not in given]),
         ("these ids occur more than once: ", [name for name in ids if given[name] > 1]),
         ("these are not ids of answers: ", [_quoted(name) for name in given if name not in shown]),
-        ("the scores of these ids are not numbers from 0 to 1: ", [name for name in ids if name in unscored]),
+        (
+            "the scores of these ids are not numbers from 0 to 1: ",
+            [name for name in ids if name in unscored],
+        ),
     )
     wrong = [what + _listed(which) for what, which in faults if which]
     if wrong:
         return "; ".join(wrong)
-    return {entry["id"]: ScoredAnswer(float(entry["score"]), entry_text(entry, "explanation")) for entry in entries}
+    return {
+        entry["id"]: ScoredAnswer(float(entry["score"]), entry_text(entry, "explanation"))
+        for entry in entries
+    }
 
 
 def _is_score(value: JSON) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1  # false for NaN
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    )  # false for NaN
 
 
 def entry_text(entry: Mapping[str, JSON], name: str) -> str:

@@ -1,21 +1,26 @@
 """Thinking and answer in a text of a model: what stands between markers, of which each family of models has its own.
 
-`thinking_markers.json` has the markers; settings add to them (`thinking_markers`). Thinking is begun and ended; or it
-is ended alone, since the template has begun it in the prompt; or it never ends, and then there is no answer. Where a
-server leaves out special tokens, some markers leave a trace (`assistantfinal`), which is read, too. A marker in
-quotation marks or in inline code, or in a JSON object that is all of the text, is none.
+`thinking_markers.json` has the markers; settings add to them (`thinking_markers`). Thinking is
+begun and ended; or it is ended alone, since the template has begun it in the prompt; or it never
+ends, and then there is no answer. Where a server leaves out special tokens, some markers leave a
+trace (`assistantfinal`), which is read, too. A marker in quotation marks or in inline code, or in a
+JSON object that is all of the text, is none.
 
-`split_thinking` is the one function for the texts of policies and judges. Of a completion the thinking at its start is
-taken away, and what follows is the answer, whatever it shows. Of a judge's text only what follows its last thinking is
-read, since a verdict before that is a draft, up to thinking that a later line begins, and without the chat-template
-tokens that some endpoints and trainers leave at the end.
+`split_thinking` is the one function for the texts of policies and judges. Of a completion the
+thinking at its start is taken away, and what follows is the answer, whatever it shows. Of a judge's
+text only what follows its last thinking is read, since a verdict before that is a draft, up to
+thinking that a later line begins, and without the chat-template tokens that some endpoints and
+trainers leave at the end.
 
-The rule of valid thinking, for a policy's completion in thinking mode, is another one (`split`): exactly one `<think>`
-and one `</think>`, in that order, and behind them an answer that is not empty. Text before `<think>` is allowed, and is
-no part of the answer. Tags are matched in lower case: `<Think>` is text. Where the chat template has opened the
-thinking, `</think>` alone is valid, too. A completion that breaks the rule has a reason that can be counted.
+The rule of valid thinking, for a policy's completion in thinking mode, is another one (`split`):
+exactly one `<think>` and one `</think>`, in that order, and behind them an answer that is not
+empty. Text before `<think>` is allowed, and is
+no part of the answer. Tags are matched in lower case: `<Think>` is text. Where the chat template
+has opened the thinking, `</think>` alone is valid, too. A completion that breaks the rule has a
+reason that can be counted.
 
-Guarantees: linear time on any text. `split` strips nothing from the answer but the white space around it.
+Guarantees: linear time on any text. `split` strips nothing from the answer but the white space
+    around it.
 """
 
 from __future__ import annotations
@@ -68,7 +73,8 @@ class Thinking:
     Attributes:
         valid: the format is right and the answer is not empty.
         thinking: the text between the tags, stripped; empty if the completion is invalid.
-        answer: the text after `</think>`, stripped; the whole text, stripped, if the completion is invalid.
+        answer: the text after `</think>`, stripped; the whole text, stripped, if the completion is
+            invalid.
         reason: what is wrong; `None` if valid.
     """
 
@@ -83,8 +89,8 @@ def split(text: str, *, opened_by_template: bool = False) -> Thinking:
 
     Args:
         text: the completion as the policy wrote it.
-        opened_by_template: the chat template ends the prompt with `<think>` (as those of Qwen3 and DeepSeek-R1 do), so
-            that a lone `</think>` is valid too.
+        opened_by_template: the chat template ends the prompt with `<think>` (as those of Qwen3 and
+            DeepSeek-R1 do), so that a lone `</think>` is valid too.
 
     Returns:
         The parts; never raises.
@@ -97,7 +103,9 @@ def split(text: str, *, opened_by_template: bool = False) -> Thinking:
     answer = tail.strip()
     if not answer:
         return Thinking(valid=False, thinking="", answer=text.strip(), reason="empty_answer")
-    return Thinking(valid=True, thinking=head.partition(OPEN)[2 if opens else 0].strip(), answer=answer)
+    return Thinking(
+        valid=True, thinking=head.partition(OPEN)[2 if opens else 0].strip(), answer=answer
+    )
 
 
 def _fault(text: str, opens: int, closes: int, *, opened_by_template: bool) -> ThinkingFault | None:
@@ -121,7 +129,8 @@ class ThinkingParts(NamedTuple):
         thinking: the thinking at the start of the text, without its markers.
         is_found: there is thinking before the answer.
         is_ended: it ends; true of a text without any.
-        mentioned: where a judge's answer first mentions what begins thinking; `None` if it does not.
+        mentioned: where a judge's answer first mentions what begins thinking; `None` if it does
+            not.
     """
 
     start: int
@@ -144,8 +153,8 @@ class _Mark(NamedTuple):
 class ThinkingMarkers:
     """The markers of all families, ready to be looked for.
 
-    Those that begin with a letter are words: they are matched as they are written, and begin thinking only at the start
-    of a text. The others, which are tags, are matched in any case.
+    Those that begin with a letter are words: they are matched as they are written, and begin
+    thinking only at the start of a text. The others, which are tags, are matched in any case.
     """
 
     def __init__(self, added: AddedMarkers = ()) -> None:
@@ -158,7 +167,10 @@ class ThinkingMarkers:
         """What ends the thinking of families whose ends count only where their beginning is there."""
         for number, family in enumerate(families):
             stripped = family.get("stripped", {"begin": [], "end": []})
-            beginnings, endings = [*family["begin"], *stripped["begin"]], [*family["end"], *stripped["end"]]
+            beginnings, endings = (
+                [*family["begin"], *stripped["begin"]],
+                [*family["end"], *stripped["end"]],
+            )
             self._families |= {(_key(text), True): number for text in beginnings}
             self._families |= {(_key(text), False): number for text in endings}
             begins += beginnings
@@ -172,7 +184,9 @@ class ThinkingMarkers:
         tags = [text for text in begins if not _is_of_words(text)]
         tagged = [*tags, *(text for text in ends if not _is_of_words(text))]
         signs = {text[0] for text in tagged}
-        self._tags = {sign: re.compile(_any_of(text for text in tagged if text[0] == sign)) for sign in signs}
+        self._tags = {
+            sign: re.compile(_any_of(text for text in tagged if text[0] == sign)) for sign in signs
+        }
         self._start = re.compile(rf"\s*({_any_of(begins, glued=True)})")
         self._next_start = re.compile(rf"\s*({_any_of(tags)})")
         self._before_answer = re.compile(rf"\s*(?:(?:{_any_of(around)})\s*)+")
@@ -184,7 +198,11 @@ class ThinkingMarkers:
         marks = [*self._marks(text, begun)]
         if not marks and begun is None:
             return ThinkingParts(0, len(text))
-        quoting = _object_behind(text, [mark.until for mark in marks if not mark.begins]) if marks else None
+        quoting = (
+            _object_behind(text, [mark.until for mark in marks if not mark.begins])
+            if marks
+            else None
+        )
         if quoting is not None:
             marks = [mark for mark in marks if mark.until <= quoting]
             begun = begun if quoting else None
@@ -193,18 +211,30 @@ class ThinkingMarkers:
         parts = _own_part(text, marks)
         around = self._before_answer.match(text, parts.start, parts.end) if parts.start else None
         start = parts.start if around is None else around.end()
-        mentioned = next((mark.at for mark in marks if mark.begins and start <= mark.at < parts.end), None)
+        mentioned = next(
+            (mark.at for mark in marks if mark.begins and start <= mark.at < parts.end), None
+        )
         return parts._replace(start=start, mentioned=mentioned)
 
     def _marks(self, text: str, begun: re.Match[str] | None) -> Iterator[_Mark]:
         """The markers of a text in their order, without quoted ones; of those at its start words, too."""
-        found = [match for sign, tags in self._tags.items() if sign in text for match in tags.finditer(text)]
+        found = [
+            match
+            for sign, tags in self._tags.items()
+            if sign in text
+            for match in tags.finditer(text)
+        ]
         started = [*found[::-1], begun] if begun is not None else found[::-1]
-        since = {self._families.get((_key(match.group(match.lastindex or 0)), True)): match.end() for match in started}
+        since = {
+            self._families.get((_key(match.group(match.lastindex or 0)), True)): match.end()
+            for match in started
+        }
         for family, ends in self._later.items():
             found += ends.finditer(text, since[family]) if family in since else ()
         if begun is not None and _is_of_words(begun[1]):
-            yield _Mark(begun.start(1), begun.end(1), self._families[_key(begun[1]), True], begins=True)
+            yield _Mark(
+                begun.start(1), begun.end(1), self._families[_key(begun[1]), True], begins=True
+            )
         if any(word in text for word in self._words):
             found += self._ending_words.finditer(text)
         found.sort(key=re.Match.start)
@@ -214,7 +244,9 @@ class ThinkingMarkers:
                 begins = (key, False) not in self._families
                 yield _Mark(*match.span(), self._families[key, begins], begins)
 
-    def _answer(self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None) -> ThinkingParts:
+    def _answer(
+        self, text: str, marks: Sequence[_Mark], begun: re.Match[str] | None
+    ) -> ThinkingParts:
         """A completion, without the thinking at its start, once and again."""
         start, thoughts, number = 0, list[str](), 0
         if begun is None:
@@ -229,7 +261,9 @@ class ThinkingMarkers:
             last = _end_of(marks, number)
             if last is None:
                 thinking = "\n\n".join([*thoughts, text[begun.end(1) :]])
-                return ThinkingParts(len(text), len(text), thinking.strip(), is_found=True, is_ended=False)
+                return ThinkingParts(
+                    len(text), len(text), thinking.strip(), is_found=True, is_ended=False
+                )
             thoughts.append(text[begun.end(1) : marks[last].at])
             start, number = marks[last].until, last + 1
             begun = self._next_start.match(text, start)
@@ -256,7 +290,8 @@ def _alone(text: str, marks: Sequence[_Mark]) -> int:
 def _end_of(marks: Sequence[_Mark], first: int) -> int | None:
     """The number of the marker that ends the thinking begun by the marker of this number; `None` without one.
 
-    Nested thinking of the same family ends first. Where only another family's marker ends it, that does.
+    Nested thinking of the same family ends first. Where only another family's marker ends it, that
+    does.
     """
     family, depth, last, begun = marks[first].family, 0, None, set[int]()
     other: int | None = None
@@ -322,7 +357,12 @@ def _object_behind(text: str, ends: Sequence[int]) -> int | None:
     body = without_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
     if not body.endswith("}"):
         return None
-    begun = ((start, opening.end()) for start in (0, *ends) for opening in [_TO_OBJECT.match(text, start)] if opening)
+    begun = (
+        (start, opening.end())
+        for start in (0, *ends)
+        for opening in [_TO_OBJECT.match(text, start)]
+        if opening
+    )
     for start, brace in islice(begun, _MOST_TRIED):
         try:
             _, end = _DECODER.raw_decode(body, brace)
@@ -346,7 +386,8 @@ def _any_of(markers: Iterable[str], *, glued: bool = False) -> str:
 
     Args:
         markers: the markers.
-        glued: a word counts only where its text follows without a space, as a stripped token leaves it.
+        glued: a word counts only where its text follows without a space, as a stripped token leaves
+            it.
     """
     ordered = sorted(dict.fromkeys(markers), key=lambda marker: (marker[0], -len(marker)))
     patterns = []
@@ -355,7 +396,9 @@ def _any_of(markers: Iterable[str], *, glued: bool = False) -> str:
         if not _is_of_words(sign):
             patterns.append(re.escape(sign) + _in_any_case({*rests}))
             continue
-        escaped = [re.escape(rest) + (_GLUED if glued and rest[-1].isalpha() else "") for rest in rests]
+        escaped = [
+            re.escape(rest) + (_GLUED if glued and rest[-1].isalpha() else "") for rest in rests
+        ]
         patterns.append(f"{re.escape(sign)}(?:{'|'.join(escaped)})")
     return "|".join(patterns) or "(?!)"
 
@@ -379,7 +422,9 @@ def markers_with(added: AddedMarkers = ()) -> ThinkingMarkers:
     return ThinkingMarkers(added)
 
 
-def split_thinking(text: str, added: AddedMarkers = (), *, is_judges: bool = False) -> ThinkingParts:
+def split_thinking(
+    text: str, added: AddedMarkers = (), *, is_judges: bool = False
+) -> ThinkingParts:
     """Split a text of any model into thinking and answer.
 
     >>> parts = split_thinking("<think>2 + 2 is 4</think>4")
@@ -418,7 +463,9 @@ def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
     """The part of a judge's text that may hold a verdict: what follows its thinking."""
     parts = split_thinking(text, added, is_judges=True)
     own = without_trailing_tokens(text[parts.start : parts.end])
-    return OwnPart(own, own if parts.end == len(text) else without_trailing_tokens(text[parts.start :]), parts)
+    return OwnPart(
+        own, own if parts.end == len(text) else without_trailing_tokens(text[parts.start :]), parts
+    )
 
 
 def after_thinking(text: str) -> str:

@@ -2,16 +2,18 @@
 
 Four kinds are not chosen:
 
-* a verdict joined to a different one by "or", "and", a comma or a slash alone, or in "between … and …";
+* a verdict joined to a different one by "or", "and", a comma or a slash alone, or in "between … and
+  …";
 * a verdict of a list that repeats the options of the prompt, or of its example;
 * a verdict behind "not", "neither" or "instead of";
-* a verdict that differs from an earlier one, where a role token or a heading of a judge's prompt stands between them:
-  the text has run on into an invented next task.
+* a verdict that differs from an earlier one, where a role token or a heading of a judge's prompt
+  stands between them: the text has run on into an invented next task.
 
 All others are chosen: "first [[A]], but after checking [[B]]" chooses the B.
 
-The joining words are those of English, and the plain ones of German, French, Spanish, Italian, Portuguese, Dutch,
-Swedish, Polish, Russian, Turkish, Indonesian, Vietnamese, Chinese, Japanese and Korean.
+The joining words are those of English, and the plain ones of German, French, Spanish, Italian,
+Portuguese, Dutch, Swedish, Polish, Russian, Turkish, Indonesian, Vietnamese, Chinese, Japanese and
+Korean.
 
 Guarantee: linear time on any text.
 """
@@ -62,7 +64,9 @@ _HEDGE = (
     r"even|also|else|maybe|perhaps|possibly|arguably|probably|just|at\s(?:most|least|best|worst)|both|equally|either|"
     r"neither|too|as\swell|a|an|the|vielleicht|auch|peut-être|aussi|quizás|también|forse|anche"
 )
-_LOOSELY = rf"{_HEDGE}|is|it|this|that|one|could|can|might|may|would|should|be|label|verdict|my|well"
+_LOOSELY = (
+    rf"{_HEDGE}|is|it|this|that|one|could|can|might|may|would|should|be|label|verdict|my|well"
+)
 _COMMA = r"[,;、，；–—-]|\.{3}|…"
 _JOINED = re.compile(
     rf"{_PAD}(?:-?\d+(?:\.\d+)?{_PAD})?(?:{_COMMA})?{_PAD}"
@@ -70,7 +74,9 @@ _JOINED = re.compile(
     re.IGNORECASE,
 )
 """Between two candidates: "or" or "and", perhaps with a hedge."""
-_LISTED = re.compile(rf"{_PAD}(?:-?\d+{_PAD})?(?:{_COMMA}){_PAD}(?:(?:{_HEDGE})[\s,]*){{0,3}}{_PAD}", re.IGNORECASE)
+_LISTED = re.compile(
+    rf"{_PAD}(?:-?\d+{_PAD})?(?:{_COMMA}){_PAD}(?:(?:{_HEDGE})[\s,]*){{0,3}}{_PAD}", re.IGNORECASE
+)
 """Between two labels: nothing but a comma or a dash."""
 
 _DECIDED = re.compile(
@@ -142,10 +148,12 @@ _HEDGED = re.compile(
 )
 """Before a label: it is another possibility."""
 _BOTH = re.compile(
-    r"\b(?:between|both|either|zwischen|sowohl|entre|tra|fra|tussen|mellan|między|между|antara|giữa)\b", re.IGNORECASE
+    r"\b(?:between|both|either|zwischen|sowohl|entre|tra|fra|tussen|mellan|między|между|antara|giữa)\b",
+    re.IGNORECASE,
 )
 _AND_BEFORE = re.compile(
-    rf"(?:(?<!\w)(?:and|und|et|en|och|и|ve)(?!\w)|和|与|と|와|과)(?:\s(?:an?|the|also|even))*{_PAD}\Z", re.IGNORECASE
+    rf"(?:(?<!\w)(?:and|und|et|en|och|и|ve)(?!\w)|和|与|と|와|과)(?:\s(?:an?|the|also|even))*{_PAD}\Z",
+    re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
     r"(?:(?m:^)[\W_]*(?:(?:an?|the|for)\s)?examples?(?:\s(?:output|answer|verdict|format|of\s[^:\n]{1,30}))?\W{0,4}:"
@@ -178,7 +186,9 @@ _BOUNDARY = re.compile(
 """A role token, or a heading of a judge's prompt, which may begin an invented next task."""
 
 
-def is_unchosen(words: str, last: Mention, earlier: Sequence[Mention], headings: re.Pattern[str] | None = None) -> bool:
+def is_unchosen(
+    words: str, last: Mention, earlier: Sequence[Mention], headings: re.Pattern[str] | None = None
+) -> bool:
     """Whether a text names its last verdict without choosing it.
 
     Args:
@@ -250,7 +260,9 @@ def _is_join(gap: str, *, is_label: bool) -> bool:
     if not is_label:
         return False
     is_option = _REMARK.fullmatch(gap) or _ALTERNATIVE.fullmatch(gap)
-    return _LISTED.fullmatch(plain) is not None or (is_option is not None and _DECIDED.search(gap) is None)
+    return _LISTED.fullmatch(plain) is not None or (
+        is_option is not None and _DECIDED.search(gap) is None
+    )
 
 
 def _is_alternative(before: str, start: int, others: Sequence[Mention]) -> bool:
@@ -294,7 +306,11 @@ def _are_items(words: str, one: Mention, other: Mention) -> bool:
     if _is_marked(words, one) and _is_marked(words, other):
         return gap.strip().count("\n\n") <= 1
     (head, tail), (last_head, last_tail) = _line(words, one), _line(words, other)
-    is_glossary = not head.strip() and not last_head.strip() and bool(_GLOSS.match(tail) and _GLOSS.match(last_tail))
+    is_glossary = (
+        not head.strip()
+        and not last_head.strip()
+        and bool(_GLOSS.match(tail) and _GLOSS.match(last_tail))
+    )
     return gap.count("\n") == 1 and (is_glossary or _shape(words, one) == _shape(words, other))
 
 
@@ -310,7 +326,9 @@ def _line(words: str, mention: Mention) -> tuple[str, str]:
     start, end = mention.at
     line_start = max(words.rfind("\n", 0, start) + 1, start - _LONGEST_GAP)
     line_end = words.find("\n", end)
-    return words[line_start:start], words[end : min(len(words) if line_end < 0 else line_end, end + _LONGEST_GAP)]
+    return words[line_start:start], words[
+        end : min(len(words) if line_end < 0 else line_end, end + _LONGEST_GAP)
+    ]
 
 
 def _shape(words: str, mention: Mention) -> tuple[str, ...]:
@@ -318,8 +336,12 @@ def _shape(words: str, mention: Mention) -> tuple[str, ...]:
     return tuple(" ".join(_SHAPE.sub(" ", part).lower().split()) for part in _line(words, mention))
 
 
-def _runs_on(words: str, start: int, others: Sequence[Mention], headings: re.Pattern[str] | None) -> bool:
+def _runs_on(
+    words: str, start: int, others: Sequence[Mention], headings: re.Pattern[str] | None
+) -> bool:
     """Whether a next task begins between another verdict of the full form and this one."""
     first = next((each.at[1] for each in others if each.is_verdict), None)
     boundaries = filter(None, (_BOUNDARY, headings))
-    return first is not None and any(boundary.search(words, first, start) is not None for boundary in boundaries)
+    return first is not None and any(
+        boundary.search(words, first, start) is not None for boundary in boundaries
+    )

@@ -1,20 +1,24 @@
 """A verdict with its place in the judge's text, and the parsers that return both.
 
-Guarantee: the place is that of the match, or of the JSON object, from which the value was taken, in the whole text as
+Guarantee: the place is that of the match, or of the JSON object, from which the value was taken, in
+the whole text as
 the judge wrote it: thinking before it is counted, and white space that a parser folds is not lost.
 
 The last match of a pattern, found from the end of a text.
 
-The form of a verdict as a JSON object: the one definition of what the prompt says, the schema enforces and is read.
+The form of a verdict as a JSON object: the one definition of what the prompt says, the schema
+    enforces and is read.
 
-With `judge_output=json_schema` a request carries the schema as `response_format`, and the prompt ends with the form in
-words, since an endpoint that enforces a schema does not show it to the model. The fields are in the order in which the
+With `judge_output=json_schema` a request carries the schema as `response_format`, and the prompt
+ends with the form in words, since an endpoint that enforces a schema does not show it to the model.
+The fields are in the order in which the
 judge writes them: reasons first, the verdict last, so that the reasons can lead to it.
 
-The schemas use what all endpoints have in common: objects whose fields are all required and that have no others,
-strings, arrays, numbers, and enumerations in place of ranges. OpenAI's strict mode, Anthropic, vLLM, SGLang and
-llama.cpp accept those; `minimum`, `maximum`, `minItems` and `maxLength` are refused by some of them. A schema does not
-depend on what is judged, because endpoints compile each schema that they have not seen yet.
+The schemas use what all endpoints have in common: objects whose fields are all required and that
+have no others, strings, arrays, numbers, and enumerations in place of ranges. OpenAI's strict mode,
+Anthropic, vLLM, SGLang and llama.cpp accept those; `minimum`, `maximum`, `minItems` and `maxLength`
+are refused by some of them. A schema does not depend on what is judged, because endpoints compile
+each schema that they have not seen yet.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class ParsedVerdict(Generic[T]):
 class VerdictParser(Generic[P, T]):
     """A parser of the verdict in a judge's text outside of its thinking: called for the value, or to `find` the place.
 
-    Both are one reading of the text; `verdict_parser` makes it of a function that reads the judge's own text.
+    Both are one reading of the text; `verdict_parser` makes it of a function that reads the judge's
+    own text.
     """
 
     def __init__(self, read: Callable[Concatenate[str, P], ParsedVerdict[T] | None]) -> None:
@@ -75,8 +80,9 @@ class VerdictParser(Generic[P, T]):
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
         """The verdict of a text with its place in it; `None` if there is none.
 
-        Thinking that begins in a later line and never ends holds none. A tag such as `<think>` within a line may begin
-        such thinking, or only be mentioned. If there is a verdict before either, and another one with the text after
+        Thinking that begins in a later line and never ends holds none. A tag such as `<think>`
+        within a line may begin such thinking, or only be mentioned. If there is a verdict before
+        either, and another one with the text after
         it, they are ambiguous: there is no verdict.
         """
         own = own_part(text)
@@ -105,13 +111,16 @@ verdict_parser = VerdictParser
 def last_of(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """An expression whose `match` finds the last match of `pattern`, a list of all matches of which may be long.
 
-    Give the pattern a literal first sign, which the search goes back to; and no place from which it reads on and on,
-    since it is tried from each occurrence of that sign. Group 1 is the pattern's first group, or all of it.
+    Give the pattern a literal first sign, which the search goes back to; and no place from which it
+    reads on and on, since it is tried from each occurrence of that sign. Group 1 is the pattern's
+    first group, or all of it.
 
     >>> last_of("[0-9]").match("1 or 2")[1]
     '2'
     """
-    return re.compile(f"(?s:.*){pattern}" if re.compile(pattern).groups else f"(?s:.*)({pattern})", flags)
+    return re.compile(
+        f"(?s:.*){pattern}" if re.compile(pattern).groups else f"(?s:.*)({pattern})", flags
+    )
 
 
 CRITIQUE = "critique"
@@ -120,7 +129,8 @@ MOST_LISTED = 101
 """Of a scale with more levels, the schema says only that a score is an integer; the parser knows the scale anyway."""
 
 BEGINNING = (
-    "Answer with one JSON object and nothing else, in place of any other format that was named, with its fields in "
+    "Answer with one JSON object and nothing else, in place of any other format that was named, "
+    "with its fields in "
     "this order:\n"
 )
 """How the description of a form in a prompt begins."""
@@ -141,7 +151,9 @@ def text_field(shown: str) -> VerdictField:
 def one_of(values: Sequence[str]) -> VerdictField:
     """A field with one of some words."""
     quoted = [f'"{value}"' for value in values]
-    return VerdictField({"type": "string", "enum": [*values]}, f"<{', '.join(quoted[:-1])} or {quoted[-1]}>")
+    return VerdictField(
+        {"type": "string", "enum": [*values]}, f"<{', '.join(quoted[:-1])} or {quoted[-1]}>"
+    )
 
 
 def integer(low: int, high: int) -> VerdictField:
@@ -187,7 +199,10 @@ class VerdictForm:
     @property
     def response_format(self) -> Mapping[str, JSON]:
         """What a request has under `response_format`."""
-        return {"type": "json_schema", "json_schema": {"name": self.name, "strict": True, "schema": self.schema}}
+        return {
+            "type": "json_schema",
+            "json_schema": {"name": self.name, "strict": True, "schema": self.schema},
+        }
 
     @property
     def instructions(self) -> str:

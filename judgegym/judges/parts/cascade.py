@@ -2,21 +2,23 @@
 
 How sure the cheap judge is (`cascade_confidence`), from 0 to 1:
 
-* `margin`: how far its score is from ½, 2·|v − ½|; of a jury this is how far its members agree on a side;
+* `margin`: how far its score is from ½, 2·|v − ½|; of a jury this is how far its members agree on a
+  side;
 * `orders`: 1 − |p₁ − p₂| of the points in both orders of the answers (`arena_hard`);
-* `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`; `rubric` and `prompt`
-  with `samples_per_item`);
+* `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`;
+  `rubric` and `prompt` with `samples_per_item`);
 * `probability`: of its verdict (`rubric` and `prompt` with `weighting=logprobs`);
 * `members`: 1 − the distance between the highest and the lowest score of a jury's members.
 
-It decides where this is above the threshold, and of the rows where it equals the threshold a share, chosen by seed and
-row. `judgegym replay --choose` chooses both from recorded runs, for a promise that holds with certainty
-(`judgegym.statistics.cascades`).
+It decides where this is above the threshold, and of the rows where it equals the threshold a share,
+chosen by seed and row. `judgegym replay --choose` chooses both from recorded runs, for a promise
+that holds with certainty (`judgegym.statistics.cascades`).
 
-Guarantees: a cheap judge that fails never decides; a strong judge that fails leaves no score, since the cheap one was
-not sure; the responses of a group that are judged together have one judge, so that they are on one scale: the strong
-one if the cheap one is unsure of any. A seeded share of rows that the cheap judge decides is shown to the strong one,
-too, so that a promise which no longer holds is seen; the score stays the cheap judge's.
+Guarantees: a cheap judge that fails never decides; a strong judge that fails leaves no score, since
+the cheap one was not sure; the responses of a group that are judged together have one judge, so
+that they are on one scale: the strong one if the cheap one is unsure of any. A seeded share of rows
+that the cheap judge decides is shown to the strong one, too, so that a promise which no longer
+holds is seen; the score stays the cheap judge's.
 """
 
 from __future__ import annotations
@@ -33,8 +35,20 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.seeding import derive
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment, shared_judgment
-from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, members_of
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    response_judgment,
+    shared_judgment,
+)
+from judgegym.judges.parts.part import (
+    Members,
+    Part,
+    PartOptions,
+    PartsDetail,
+    PartsJudge,
+    members_of,
+)
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 
@@ -49,7 +63,8 @@ class CascadeSettings(JudgeSettings):
 
     cascade: Members = setting({}, common=True)
     """With the judge cascade: let the first of these two judges decide where it is sure, and the second one the rest.
-    A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an object by names, or names of models:
+    A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an object by names, or
+    names of models:
     gpt-6-luna,gpt-6.1-sol. Settings that a judge leaves out are the command's."""
     cascade_confidence: Confidence = setting("margin", common=True)
     """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which agree), votes (which
@@ -68,7 +83,9 @@ class CascadeSettings(JudgeSettings):
     @model_validator(mode="after")
     def _has_two_judges(self) -> Self:
         if self.cascade and len(self.cascade) != 2:
-            raise ValueError(f"cascade: expected two judges, the cheap one first, found {len(self.cascade)}")
+            raise ValueError(
+                f"cascade: expected two judges, the cheap one first, found {len(self.cascade)}"
+            )
         return self
 
 
@@ -95,7 +112,9 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
 
     word = "judge"
 
-    def __init__(self, settings: CascadeSettings, client: ChatClient, parts: Sequence[Part[PartOptions]]) -> None:
+    def __init__(
+        self, settings: CascadeSettings, client: ChatClient, parts: Sequence[Part[PartOptions]]
+    ) -> None:
         """Ask the first of these judges, and let the second one decide the rest."""
         super().__init__(settings, client, parts)
         self.cheap, self.strong = parts
@@ -135,12 +154,20 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         tasks = [task.only((place,)) for place in firsts]
         judged = await all_results(map(self.judge, tasks))
         levelled = await self.level(tasks, judged)
-        scores = [response_judgment(judgment, judgment.score, judgment.components) for judgment in levelled]
+        scores = [
+            response_judgment(judgment, judgment.score, judgment.components)
+            for judgment in levelled
+        ]
         results = dict(zip(firsts, scores, strict=True))
         shared = {place: shared_judgment(score) for place, score in results.items()}
-        return [(results if first == place else shared)[first] for place, first in enumerate(task.firsts)]
+        return [
+            (results if first == place else shared)[first]
+            for place, first in enumerate(task.firsts)
+        ]
 
-    async def level(self, tasks: Sequence[JudgeTask], judgments: Sequence[Judgment[Any]]) -> list[Judgment[Any]]:
+    async def level(
+        self, tasks: Sequence[JudgeTask], judgments: Sequence[Judgment[Any]]
+    ) -> list[Judgment[Any]]:
         """Let the strong judge decide all responses of a group if it decides one.
 
         Args:
@@ -151,7 +178,9 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
             The same, of responses that the cheap judge had decided with the strong judge's score.
         """
         decided = [judgment.components.get(ESCALATED) != 0.0 for judgment in judgments]
-        if not any(each.components.get(ESCALATED) == 1.0 or each.status.is_failure for each in judgments):
+        if not any(
+            each.components.get(ESCALATED) == 1.0 or each.status.is_failure for each in judgments
+        ):
             return list(judgments)
         escalated = await all_results(
             self._escalate(task, judgment)
@@ -172,9 +201,19 @@ class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
         calls = (*judgment.calls, *whole.calls)
         if whole.score is None:
             return replace(whole, calls=calls, components={})
-        label, said = f"{judgment.label} {whole.label}", f"{judgment.explanation}\n\n{whole.explanation}"
+        label, said = (
+            f"{judgment.label} {whole.label}",
+            f"{judgment.explanation}\n\n{whole.explanation}",
+        )
         components = {**numbers, **whole.components}
-        return replace(judgment, score=whole.score, label=label, explanation=said, calls=calls, components=components)
+        return replace(
+            judgment,
+            score=whole.score,
+            label=label,
+            explanation=said,
+            calls=calls,
+            components=components,
+        )
 
 
 JUDGE = JudgeDefinition(

@@ -2,19 +2,21 @@
 
 What a part does with its score v, from 0 (worst) to 1 (best):
 
-* a term is combined with the others. `weighted_sum`: Σ w·v / Σ w; `product`: Π v; `min`: the lowest v;
-  `first_that_says`: the v of the first part that has one, in their order; a later part is not asked;
-  `alternate`: the v of one part, chosen by seed, row and group; the others are not asked;
-* a gate has to reach its threshold, else the reward is the gate's `otherwise`, and no other part is asked;
+* a term is combined with the others. `weighted_sum`: Σ w·v / Σ w; `product`: Π v; `min`: the lowest
+  v; `first_that_says`: the v of the first part that has one, in their order; a later part is not
+  asked; `alternate`: the v of one part, chosen by seed, row and group; the others are not asked;
+* a gate has to reach its threshold, else the reward is the gate's `otherwise`, and no other part is
+  asked;
 * a penalty takes `penalty` · (1 − v) off the combined terms, so at most `penalty`.
 
-Guarantees: a part without a score fails the reward, with the part's status and reason, and is never a number in a sum;
-with `on_failure: leave_out` the others are combined without it, and the judgment names it. Parts are judged at once,
-but for gates, which come first, and for `first_that_says`, where each may save the next.
+Guarantees: a part without a score fails the reward, with the part's status and reason, and is never
+a number in a sum; with `on_failure: leave_out` the others are combined without it, and the judgment
+names it. Parts are judged at once, but for gates, which come first, and for `first_that_says`,
+where each may save the next.
 
-Sources: weighted sums of reward functions as in verl, TRL and OpenRLHF; NeMo Gym's `math_with_judge` (a rule first, a
-judge for the rest); DAPO's overlong penalty (Yu et al., 2025), which is a part with the rule `length`, soft and hard
-limit, and `penalty: 1`.
+Sources: weighted sums of reward functions as in verl, TRL and OpenRLHF; NeMo Gym's
+`math_with_judge` (a rule first, a judge for the rest); DAPO's overlong penalty (Yu et al., 2025),
+which is a part with the rule `length`, soft and hard limit, and `penalty: 1`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,15 @@ from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import current_group, derive
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, check_names, name_of_judge, read_text
+from judgegym.judges.parts.part import (
+    Part,
+    PartOptions,
+    PartsDetail,
+    PartsJudge,
+    check_names,
+    name_of_judge,
+    read_text,
+)
 from judgegym.llm.at_once import all_results
 
 Combination = Literal["weighted_sum", "product", "min", "first_that_says", "alternate"]
@@ -72,9 +82,14 @@ class TermOptions(PartOptions):
     def _has_one_role(self) -> Self:
         roles = [name for name in ("weight", "gate", "penalty") if name in self.model_fields_set]
         if len(roles) > 1:
-            raise ValueError(f"{roles[-1]}: expected one of weight, gate and penalty, found {' and '.join(roles)}")
+            raise ValueError(
+                f"{roles[-1]}: expected one of weight, gate and penalty, found "
+                f"{' and '.join(roles)}"
+            )
         if "otherwise" in self.model_fields_set and self.gate is None:
-            raise ValueError("otherwise: nothing reads it without a gate, the score that the part has to reach")
+            raise ValueError(
+                "otherwise: nothing reads it without a gate, the score that the part has to reach"
+            )
         return self
 
     @property
@@ -99,13 +114,18 @@ def parts_of(value: object) -> object:
         kind, has_weight, weight = word.partition("=")
         name = str(name_of_judge(kind))
         if name in parts:
-            raise ValueError(f"two parts are named {name!r}; expected JSON, which names each: {{NAME: {{judge: …}}}}")
+            raise ValueError(
+                f"two parts are named {name!r}; expected JSON, which names each: {{NAME: {{judge: "
+                f"…}}}}"
+            )
         parts[name] = {"judge": kind}
         if has_weight:
             try:
                 parts[name]["weight"] = float(weight)
             except ValueError:
-                raise ValueError(f"{word!r}: expected a number as weight, such as {kind}=0.5") from None
+                raise ValueError(
+                    f"{word!r}: expected a number as weight, such as {kind}=0.5"
+                ) from None
     return parts
 
 
@@ -116,7 +136,9 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
         ValueError: there is no part, no term with a weight, or a weight that nothing reads.
     """
     if not parts:
-        raise ValueError("reward: expected the parts of the reward, such as {NAME: {judge: rubric, weight: 1}}")
+        raise ValueError(
+            "reward: expected the parts of the reward, such as {NAME: {judge: rubric, weight: 1}}"
+        )
     terms = {name: options for name, options in parts.items() if options.role == "term"}
     if not any(options.weight for options in terms.values()):
         found = "their weights are all 0" if terms else "all parts are gates or penalties"
@@ -126,7 +148,12 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
         raise ValueError(f"reward.{weighed[0]}.weight: nothing reads it with combine={combine}")
 
 
-Parts = Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(parts_of), AfterValidator(check_names)]
+Parts = Annotated[
+    dict[str, dict[str, JsonValue]],
+    NoDecode,
+    BeforeValidator(parts_of),
+    AfterValidator(check_names),
+]
 
 
 class CompositeJudgeSettings(JudgeSettings):
@@ -134,12 +161,14 @@ class CompositeJudgeSettings(JudgeSettings):
 
     reward: Parts = setting({}, common=True)
     """With the judge composite: make the reward of these parts. An object by names, {"maths": {"judge": "rule", "rule":
-    "number"}, "style": {"judge": "rubric", "weight": 0.2}}; each has the settings of its judge, and weight, gate with
-    otherwise, or penalty, and on_failure (fail or leave_out). Or kinds of judges with weights: rubric=0.8,rule=0.2.
+    "number"}, "style": {"judge": "rubric", "weight": 0.2}}; each has the settings of its judge, and
+    weight, gate with otherwise, or penalty, and on_failure (fail or leave_out). Or kinds of judges
+    with weights: rubric=0.8,rule=0.2.
     Settings that a part leaves out are those of the command."""
     combine: Combination = setting("weighted_sum", common=True)
     """Combine the parts in this way. weighted_sum: Σ weight · score / Σ weight. product: of all scores. min: the lowest
-    score. first_that_says: the score of the first part that has one, in their order; later parts are not asked.
+    score. first_that_says: the score of the first part that has one, in their order; later parts
+        are not asked.
     alternate: that of one part, chosen by seed, row and group: completions of a group have the same judge."""
 
 
@@ -174,7 +203,9 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         row = repr((task.prompt, task.reference, task.rubric, task.context, current_group()))
         return terms[derive(self.settings.seed, row, "alternate") % len(terms)]
 
-    async def _ask_in_order(self, terms: Sequence[Part[TermOptions]], task: JudgeTask) -> dict[str, Judgment[Any]]:
+    async def _ask_in_order(
+        self, terms: Sequence[Part[TermOptions]], task: JudgeTask
+    ) -> dict[str, Judgment[Any]]:
         """Ask until a part that counts has a score, or a part has failed and is not left out."""
         found: dict[str, Judgment[Any]] = {}
         for part in terms:
@@ -199,14 +230,20 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
 
     def _failures(self, found: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
         """The parts that were asked, have no score, and may not be left out."""
-        failed = [part for part in self.parts if part.name in found and found[part.name].score is None]
+        failed = [
+            part for part in self.parts if part.name in found and found[part.name].score is None
+        ]
         return [
-            part for part in failed if part.options.on_failure == "fail" and not self._abstains(part, found[part.name])
+            part
+            for part in failed
+            if part.options.on_failure == "fail" and not self._abstains(part, found[part.name])
         ]
 
     def _abstains(self, part: Part[TermOptions], judgment: Judgment[Any]) -> bool:
         """Whether a rule of `first_that_says` leaves the response to the next part."""
-        is_asked_in_order = self.settings.combine == "first_that_says" and part.options.role == "term"
+        is_asked_in_order = (
+            self.settings.combine == "first_that_says" and part.options.role == "term"
+        )
         return is_asked_in_order and part.may_abstain and judgment.status is Status.UNPARSABLE
 
     def _combined(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
@@ -228,7 +265,9 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
             fatal=[part.name for part in failed],
         )
 
-    def _value(self, scores: Mapping[str, float | None]) -> tuple[float | None, dict[str, float], str | None]:
+    def _value(
+        self, scores: Mapping[str, float | None]
+    ) -> tuple[float | None, dict[str, float], str | None]:
         """The reward from the parts' scores, what each part adds to it, and the part that settled it.
 
         The reward is `None` if no term has a score.

@@ -1,20 +1,23 @@
 """A jury: several judges of the same response, whose scores make one.
 
-Members are asked at once, each with its own endpoint, limits and failures. How their scores v, from 0 (worst) to 1
-(best), with weights w make the jury's:
+Members are asked at once, each with its own endpoint, limits and failures. How their scores v, from
+0 (worst) to 1 (best), with weights w make the jury's:
 
-* `mean`: Σ w·v / Σ w; `median`: the v with half of the weight on either side; `trimmed_mean`: the mean without the
-  lowest and the highest fifth (at least one each);
+* `mean`: Σ w·v / Σ w; `median`: the v with half of the weight on either side; `trimmed_mean`: the
+  mean without the lowest and the highest fifth (at least one each);
 * `majority`: the v that has the most weight; of several, their mean;
-* `unanimous`: the mean if all members are on the same side of ½, or all on ½ itself, a tie; else the jury abstains.
+* `unanimous`: the mean if all members are on the same side of ½, or all on ½ itself, a tie; else
+  the jury abstains.
 
-Guarantees: a member that fails is left out, and the judgment names it; with fewer members than the quorum, or where the
-jury abstains, there is no score, with a reason, and never a default. Weights are 0 or more: negative ones look best on
-the rows that they were learned from, and break on others. A member whose endpoint answers nothing (`EndpointOutage`) is
-left out until that answers again; it ends a run only where the others are fewer than the quorum.
+Guarantees: a member that fails is left out, and the judgment names it; with fewer members than the
+quorum, or where the
+jury abstains, there is no score, with a reason, and never a default. Weights are 0 or more:
+negative ones look best on the rows that they were learned from, and break on others. A member whose
+endpoint answers nothing (`EndpointOutage`) is left out until that answers again; it ends a run only
+where the others are fewer than the quorum.
 
-A jury harms where its members are unequal or err together: `judgegym replay` measures it on recorded judgments, and
-learns weights.
+A jury harms where its members are unequal or err together: `judgegym replay` measures it on
+recorded judgments, and learns weights.
 """
 
 from __future__ import annotations
@@ -35,7 +38,15 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge, members_of, read_text
+from judgegym.judges.parts.part import (
+    Members,
+    Part,
+    PartOptions,
+    PartsDetail,
+    PartsJudge,
+    members_of,
+    read_text,
+)
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, let_go
 from judgegym.statistics.agreement import side
@@ -70,11 +81,13 @@ class JurySettings(JudgeSettings):
 
     judges: Members = setting({}, common=True)
     """With the judge jury: let these judges judge each response. A list such as [{"judge_model_name": "a"}, {"judge":
-    "aspect", "name": "harm"}], or an object by names; each has the settings of its judge (rubric by default), and those
+    "aspect", "name": "harm"}], or an object by names; each has the settings of its judge (rubric by
+    default), and those
     that it leaves out are the command's. Or names of models: gpt-6-luna,claude-sonnet-4-6. @FILE reads YAML or JSON."""
     jury_rule: JuryRule = setting("mean", common=True)
     """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest and the highest fifth;
-    majority: the score of the most members; unanimous: the mean, and no score unless all are on one side of 0.5, of
+    majority: the score of the most members; unanimous: the mean, and no score unless all are on one
+        side of 0.5, of
     which a tie is neither."""
     jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_from_text)] = setting({})
     """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and does not count. If
@@ -83,9 +96,12 @@ class JurySettings(JudgeSettings):
     """Give no score if fewer members than this have one. If unset, more than half of those that have a weight."""
     jury_scale: JuryScale = setting("own")
     """Bring the members' scores to one scale before they meet. own: as they are. standardised: equal means and standard
-    deviations on the rows of jury_sample. rank: the share of the sample's scores that are lower, and half of the equal
+    deviations on the rows of jury_sample. rank: the share of the sample's scores that are lower,
+        and half of the equal
     ones."""
-    jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_from_text)] = setting({})
+    jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_from_text)] = (
+        setting({})
+    )
     """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym replay writes them."""
 
     @property
@@ -100,7 +116,11 @@ class JurySettings(JudgeSettings):
 
     def counting(self, names: Iterable[str]) -> list[str]:
         """Return those of the members that count."""
-        return [name for name in names if not self.jury_weights or self.jury_weights.get(name, 0.0) > 0.0]
+        return [
+            name
+            for name in names
+            if not self.jury_weights or self.jury_weights.get(name, 0.0) > 0.0
+        ]
 
     def quorum(self, names: Iterable[str]) -> int:
         """Return how many members that count must have a score."""
@@ -123,25 +143,42 @@ class JurySettings(JudgeSettings):
             raise ValueError(f"judges: a jury has two members or more, found {len(names)}")
         unknown = [name for name in (*weights, *self.jury_sample) if name not in names]
         if unknown:
-            raise ValueError(f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {', '.join(names)}")
+            raise ValueError(
+                f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but "
+                f"{', '.join(names)}"
+            )
         count = len(self.counting(names))
         if not count:
             raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
         if weights and self.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
-            raise ValueError("jury_weights: with jury_rule=trimmed_mean members that count weigh the same")
+            raise ValueError(
+                "jury_weights: with jury_rule=trimmed_mean members that count weigh the same"
+            )
         if self.jury_quorum is not None and self.jury_quorum > count:
-            raise ValueError(f"jury_quorum: {self.jury_quorum} of {count} members that count can never be reached")
+            raise ValueError(
+                f"jury_quorum: {self.jury_quorum} of {count} members that count can never be "
+                "reached"
+            )
         lacking = [name for name in names if len(self.jury_sample.get(name, ())) < 2]
         if self.jury_scale == "own" and self.jury_sample:
-            raise ValueError("jury_sample: nothing reads it with jury_scale=own; standardised and rank do")
+            raise ValueError(
+                "jury_sample: nothing reads it with jury_scale=own; standardised and rank do"
+            )
         if self.jury_scale != "own" and lacking:
-            raise ValueError(f"jury_sample: jury_scale={self.jury_scale} needs scores of {', '.join(lacking)}")
+            raise ValueError(
+                f"jury_sample: jury_scale={self.jury_scale} needs scores of {', '.join(lacking)}"
+            )
         flat = [name for name, scores in self.jury_sample.items() if pstdev(scores) == 0.0]
         if flat and self.jury_scale == "standardised":
-            raise ValueError(f"jury_sample: all scores of {flat[0]} are equal, so that they cannot be standardised")
+            raise ValueError(
+                f"jury_sample: all scores of {flat[0]} are equal, so that they cannot be "
+                "standardised"
+            )
 
 
-def jury_score(scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]) -> float | None:
+def jury_score(
+    scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]
+) -> float | None:
     """Return one score of those of the members that have one.
 
     Args:
@@ -152,7 +189,9 @@ def jury_score(scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str
     Returns:
         From 0 to 1; `None` if `unanimous` members disagree, or no member that counts has a score.
     """
-    counted = sorted((score, weights.get(name, 0.0) if weights else 1.0) for name, score in scores.items())
+    counted = sorted(
+        (score, weights.get(name, 0.0) if weights else 1.0) for name, score in scores.items()
+    )
     counted = [(score, weight) for score, weight in counted if weight > 0.0]
     total = math.fsum(weight for _, weight in counted)
     if not counted:
@@ -219,9 +258,15 @@ def jury_scores(
     scales, found = JuryScales(settings.jury_scale, settings.jury_sample), list[float]()
     counting, fewest = settings.counting(scores), quorum or settings.quorum(scores)
     for row in zip(*scores.values(), strict=True):
-        known = {name: score for name, score in zip(scores, row, strict=True) if not math.isnan(score)}
+        known = {
+            name: score for name, score in zip(scores, row, strict=True) if not math.isnan(score)
+        }
         given = {name: scales.align(name, known[name]) for name in counting if name in known}
-        score = jury_score(given, settings.jury_rule, settings.jury_weights) if len(given) >= fewest else None
+        score = (
+            jury_score(given, settings.jury_rule, settings.jury_weights)
+            if len(given) >= fewest
+            else None
+        )
         found.append(math.nan if score is None else score)
     return found
 
@@ -231,7 +276,9 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
 
     word = "member"
 
-    def __init__(self, settings: JurySettings, client: ChatClient, parts: Sequence[Part[PartOptions]]) -> None:
+    def __init__(
+        self, settings: JurySettings, client: ChatClient, parts: Sequence[Part[PartOptions]]
+    ) -> None:
         """Judge by these members."""
         super().__init__(settings, client, parts)
         self.scales = JuryScales(settings.jury_scale, settings.jury_sample)
@@ -244,20 +291,24 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
     def _aligned(self, scores: Mapping[str, float | None]) -> dict[str, float]:
         """The scores, on the common scale, of those members that count and have one."""
         counted = ((name, scores.get(name)) for name in self.counting)
-        return {name: self.scales.align(name, score) for name, score in counted if score is not None}
+        return {
+            name: self.scales.align(name, score) for name, score in counted if score is not None
+        }
 
     async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
         """Ask all members at once; without a score below the quorum, or if members that must agree do not.
 
         Raises:
-            EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be reached.
+            EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be
+                reached.
         """
         return self.verdict(await self.ask(self.parts, case))
 
     def verdict(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
         """The jury's judgment from those of all members; raises as `judge`.
 
-        Its confidence `members` is 1 − the distance between the highest and the lowest score of members that count.
+        Its confidence `members` is 1 − the distance between the highest and the lowest score of
+        members that count.
         """
         scores = self._aligned(self.unit_scores(found))
         values = scores.values()
@@ -266,15 +317,22 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             outages = [self._outages[name] for name in self.counting if name in self._outages]
             left = len(self.counting) - len(outages)
             if outages and left < self.quorum:
-                why = f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum is {self.quorum})"
+                why = (
+                    f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum "
+                    f"is {self.quorum})"
+                )
                 raise EndpointOutage(why, outages[0].exit_code)
             why = f"{len(scores)} members have a score, and the quorum is {self.quorum}"
             return self.whole(found, None, why=why, confidences=agreement)
         value = jury_score(scores, self.settings.jury_rule, self.settings.jury_weights)
         if value is None:
             said = ", ".join(f"{name} {score:.3g}" for name, score in scores.items())
-            return self.whole(found, None, why=f"the members disagree ({said})", confidences=agreement)
-        return self.whole(found, value, contributions=self._contributions(scores), confidences=agreement)
+            return self.whole(
+                found, None, why=f"the members disagree ({said})", confidences=agreement
+            )
+        return self.whole(
+            found, value, contributions=self._contributions(scores), confidences=agreement
+        )
 
     async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
         """A member's judgment; an outage of its endpoint is its failure."""
@@ -282,11 +340,15 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             judgment = await super().judge_part(part, task)
         except EndpointOutage as outage:
             if part.name not in self._outages:
-                logger.warning("the member %s gives no judgments, and is left out: %s", part.name, outage)
+                logger.warning(
+                    "the member %s gives no judgments, and is left out: %s", part.name, outage
+                )
             self._outages[part.name] = outage
             let_go(outage)
             run = CallRun(attempts=outage.attempts, usage=outage.usage)
-            call = JudgeCall[object](f"{part.name}/outage", "", None, None, str(outage), run, failed=True)
+            call = JudgeCall[object](
+                f"{part.name}/outage", "", None, None, str(outage), run, failed=True
+            )
             return Judgment(None, Status.JUDGE_FAILED, explanation=str(outage), calls=(call,))
         if self._outages.pop(part.name, None) is not None:
             logger.warning("the member %s gives judgments again", part.name)
@@ -294,7 +356,11 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
 
     def _reaches_quorum(self) -> bool:
         """Whether the members whose endpoints have not been given up are enough."""
-        there = [part.name for part in self.parts if part.may_abstain or not part.judge.client.is_given_up]
+        there = [
+            part.name
+            for part in self.parts
+            if part.may_abstain or not part.judge.client.is_given_up
+        ]
         return len({*there} & {*self.counting}) >= self.quorum
 
     def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:

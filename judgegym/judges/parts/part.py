@@ -1,7 +1,8 @@
 """The parts of a judge that is made of judges: how they are given, what each says of a response, how they are asked.
 
-Guarantees: no part's settings hold a secret; no two parts have the same name in metrics; the calls of a part are
-recorded under its name, so that equal calls of two parts are told apart; a part that fails is a result and no number.
+Guarantees: no part's settings hold a secret; no two parts have the same name in metrics; the calls
+of a part are recorded under its name, so that equal calls of two parts are told apart; a part that
+fails is a result and no number.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def read_text(value: object) -> object:
     """JSON, or the words between commas; of a file (`@path`) also YAML; any other value as it is.
 
     Raises:
-        ValueError: the file cannot be read, or is neither JSON nor YAML; or a text begins like JSON, and is none.
+        ValueError: the file cannot be read, or is neither JSON nor YAML; or a text begins like
+            JSON, and is none.
     """
     text = text_or_file(value)
     if text is value or not isinstance(text, str):
@@ -74,9 +76,15 @@ def members_of(value: object) -> object:
         return value
     members: dict[str, object] = {}
     for given in value:
-        member = {"judge" if is_prompt_file(given) else "judge_model_name": given} if isinstance(given, str) else given
+        member = (
+            {"judge" if is_prompt_file(given) else "judge_model_name": given}
+            if isinstance(given, str)
+            else given
+        )
         if not isinstance(member, Mapping):
-            raise ValueError(f"expected the settings of a judge or the name of a model, found {given!r}")
+            raise ValueError(
+                f"expected the settings of a judge or the name of a model, found {given!r}"
+            )
         model = str(member.get("judge_model_name") or "").rstrip("/").rpartition("/")[2]
         name = str(member.get("name") or model or name_of_judge(member.get("judge")) or "judge")
         numbered = chain([name], (f"{name}_{number}" for number in count(2)))
@@ -94,19 +102,31 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
     """Check that parts have different names in metrics.
 
     Raises:
-        ValueError: two have the same one, one has none, or one has the sign that stands between parts and their calls.
+        ValueError: two have the same one, one has none, or one has the sign that stands between
+            parts and their calls.
     """
     for name in parts:
         if "/" in name:
-            raise ValueError(f'{name!r}: expected a name without /; another one is given in this way: "name": …')
+            raise ValueError(
+                f'{name!r}: expected a name without /; another one is given in this way: "name": …'
+            )
     names = [slug(name) for name in parts]
-    same = [name for name, other in zip(parts, names, strict=True) if names.count(other) > 1 or not other]
+    same = [
+        name
+        for name, other in zip(parts, names, strict=True)
+        if names.count(other) > 1 or not other
+    ]
     if same:
         raise ValueError(f"these parts have the same name, or none: {', '.join(map(repr, same))}")
     return parts
 
 
-Members = Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(members_of), AfterValidator(check_names)]
+Members = Annotated[
+    dict[str, dict[str, JsonValue]],
+    NoDecode,
+    BeforeValidator(members_of),
+    AfterValidator(check_names),
+]
 """Judges that judge the same response, by their names."""
 
 
@@ -117,8 +137,14 @@ def check_fields(place: str, fields: PartFields) -> None:
         ValueError: it does.
     """
     url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
-    found = [name for name in ("judge_api_key", "judge_extra_headers") if fields.get(name, "none") != "none"]
-    if isinstance(url, str) and any(secret for one in split_urls(url) for secret in secrets_in_url(one)):
+    found = [
+        name
+        for name in ("judge_api_key", "judge_extra_headers")
+        if fields.get(name, "none") != "none"
+    ]
+    if isinstance(url, str) and any(
+        secret for one in split_urls(url) for secret in secrets_in_url(one)
+    ):
         found.append("judge_base_url")
     if isinstance(body, dict) and any(secrets_in_fields(body)):
         found.append("judge_extra_body")
@@ -126,7 +152,10 @@ def check_fields(place: str, fields: PartFields) -> None:
         if name in fields:
             raise ValueError(f"{place}{name}: nothing reads it in a part; set that of the whole")
     if found:
-        raise ValueError(f"{place}{found[0]}: a secret would be kept in files; name its variable: judge_api_key_env")
+        raise ValueError(
+            f"{place}{found[0]}: a secret would be kept in files; name its variable: "
+            "judge_api_key_env"
+        )
 
 
 OptionsT = TypeVar("OptionsT", bound=PartOptions)
@@ -150,11 +179,12 @@ class PartResult:
 
     Attributes:
         name: of the part.
-        role: what it does: `term`, `gate` or `penalty` of a reward, `member` of a jury, `cheap` or `strong` judge of a
-            cascade.
+        role: what it does: `term`, `gate` or `penalty` of a reward, `member` of a jury, `cheap` or
+            `strong` judge of a cascade.
         score: from 0 to 1; `None` if the part failed, or was not asked.
         status: of its judgment; `not_asked` where the others have settled the score.
-        contribution: what it adds to the score, if that is a sum or one part settles it; else `None`.
+        contribution: what it adds to the score, if that is a sum or one part settles it; else
+            `None`.
         label: the verdict in its judge's terms.
         explanation: its judge's reasons; of a failure, what went wrong.
         components: the numbers from which its score is computed.
@@ -193,7 +223,9 @@ class PartsDetail:
         for part in self.parts:
             if part.score is not None:
                 components[part.name] = part.score
-                components |= {f"{part.name}.{name}": value for name, value in part.components.items()}
+                components |= {
+                    f"{part.name}.{name}": value for name, value in part.components.items()
+                }
         return {**components, **self.numbers}
 
 
@@ -204,7 +236,9 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
     word = "part"
     """What a part is called in messages."""
 
-    def __init__(self, settings: SettingsT, client: ChatClient, parts: Sequence[Part[OptionsT]]) -> None:
+    def __init__(
+        self, settings: SettingsT, client: ChatClient, parts: Sequence[Part[OptionsT]]
+    ) -> None:
         """Judge by these parts."""
         super().__init__(settings, client)
         self.parts = parts
@@ -240,7 +274,10 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
     def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
         asked = {part.name: found.get(part.name) for part in self.parts}
-        return {name: None if judgment is None else judgment.unit_score for name, judgment in asked.items()}
+        return {
+            name: None if judgment is None else judgment.unit_score
+            for name, judgment in asked.items()
+        }
 
     def whole(
         self,
@@ -268,9 +305,14 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             why: why there is no score, before what each failed part says.
             fatal: the failed parts for which there is none; by default all that have no score.
         """
-        parts = tuple(self._result(part, found.get(part.name), contributions.get(part.name)) for part in self.parts)
+        parts = tuple(
+            self._result(part, found.get(part.name), contributions.get(part.name))
+            for part in self.parts
+        )
         missing = [part.name for part in parts if part.name in found and part.score is None]
-        left_out = () if value is None else tuple(name for name in missing if name not in {*abstained})
+        left_out = (
+            () if value is None else tuple(name for name in missing if name not in {*abstained})
+        )
         detail = PartsDetail(parts, settled_by, left_out, numbers)
         calls = tuple(call for judgment in found.values() for call in judgment.calls)
         suspects = max((judgment.suspects for judgment in found.values()), default=0)
@@ -280,7 +322,9 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             why = ": ".join(filter(None, (why, reasons)))
             statuses = {found[name].status for name in [*fatal] or missing}
             status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
-            failed = Judgment(None, status, explanation=why, calls=calls, detail=detail, suspects=suspects)
+            failed = Judgment(
+                None, status, explanation=why, calls=calls, detail=detail, suspects=suspects
+            )
             return replace(failed, components=detail.components, confidences=confidences)
         said = [part for part in parts if part.score is not None]
         label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
@@ -297,12 +341,25 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             left_out=cut,
             components=detail.components,
             confidences=confidences,
-            contributions={part.name: part.contribution for part in parts if part.contribution is not None},
+            contributions={
+                part.name: part.contribution for part in parts if part.contribution is not None
+            },
         )
 
-    def _result(self, part: Part[OptionsT], judgment: Judgment[Any] | None, contribution: float | None) -> PartResult:
+    def _result(
+        self, part: Part[OptionsT], judgment: Judgment[Any] | None, contribution: float | None
+    ) -> PartResult:
         if judgment is None:
             return PartResult(part.name, self.role(part), None, "not_asked")
         score, status, said = judgment.unit_score, judgment.status.value, judgment.explanation
         components = {} if score is None else judgment.components
-        return PartResult(part.name, self.role(part), score, status, contribution, judgment.label, said, components)
+        return PartResult(
+            part.name,
+            self.role(part),
+            score,
+            status,
+            contribution,
+            judgment.label,
+            said,
+            components,
+        )

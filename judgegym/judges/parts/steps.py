@@ -1,11 +1,12 @@
 """A judge of an agent's steps: each turn that the policy wrote is judged in its context, and the scores make one.
 
-A step is a turn of the policy with a text or a tool call. Its judge is shown the prompt with all turns before the step
-as the conversation, and the step as the response; what comes after it is not shown. All steps are judged at once. A
-response that came as a text is one step.
+A step is a turn of the policy with a text or a tool call. Its judge is shown the prompt with all
+turns before the step as the conversation, and the step as the response; what comes after it is not
+shown. All steps are judged at once. A response that came as a text is one step.
 
-Guarantees: `step_3` is the turn with the index 3 of the response's turns, from 0; a step that fails leaves no score; of
-more steps than `steps_most` the first, the last and others at equal distances are judged, and the rest is named.
+Guarantees: `step_3` is the turn with the index 3 of the response's turns, from 0; a step that fails
+leaves no score; of more steps than `steps_most` the first, the last and others at equal distances
+are judged, and the rest is named.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def _only_judge(value: object) -> object:
 class StepsSettings(JudgeSettings):
     """The judge of the steps, and how their scores make one."""
 
-    steps_judge: Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_only_judge)] = setting(
-        {STEP: {}}, common=True
-    )
+    steps_judge: Annotated[
+        dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_only_judge)
+    ] = setting({STEP: {}}, common=True)
     """With the judge steps: judge each step of an agent's trace by this judge, such as {"judge": "aspect", "aspects":
     "harmfulness"}; or the name of a model. Settings that it leaves out are the command's. If unset, by a rubric."""
     steps_combine: Literal["mean", "min", "last", "product"] = setting("mean", common=True)
@@ -88,13 +89,19 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
         judged = await all_results(judge.judge_part(part, tasks[part.name]) for part in parts)
         found = dict(zip(tasks, judged, strict=True))
         scores = [score for score in judge.unit_scores(found).values() if score is not None]
-        value = _COMBINATIONS[self.settings.steps_combine](scores) if scores and len(scores) == len(tasks) else None
+        value = (
+            _COMBINATIONS[self.settings.steps_combine](scores)
+            if scores and len(scores) == len(tasks)
+            else None
+        )
         left_out = [f"{STEP}_{index}" for index in steps if index not in kept]
         whole = judge.whole(
             found,
             value,
             numbers={LEFT_OUT: len(left_out)} if left_out else {},
-            why="" if steps else "the response has no turn of the policy with a text or a tool call",
+            why=""
+            if steps
+            else "the response has no turn of the policy with a text or a tool call",
         )
         said = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
         return replace(whole, explanation=whole.explanation + said)

@@ -1,7 +1,8 @@
 """A prompt file: YAML with a prompt, a scale, and where the verdict stands.
 
     prompt: |-
-      Grade the answer for a customer. Reply with your reasons, then the grade in double brackets: [[good]] or [[bad]].
+      Grade the answer for a customer. Reply with your reasons, then the grade in double brackets:
+          [[good]] or [[bad]].
 
       [Question]
       {prompt}
@@ -57,7 +58,8 @@ class PromptFile(BaseModel):
 
     Attributes:
         prompt: the user message, with placeholders.
-        scale: from the lowest to the highest score, both included; labels with their scores from 0 to 1; or yes/no.
+        scale: from the lowest to the highest score, both included; labels with their scores from 0
+            to 1; or yes/no.
         verdict: where the verdict of a reply stands.
         system: the system message; `None` for none.
         optional: placeholders that a row may lack.
@@ -80,21 +82,30 @@ class PromptFile(BaseModel):
             return values
         wrong = next((label for label in scale if isinstance(label, bool)), None)
         if wrong is not None:
-            raise ValueError(f"scale: expected labels that are texts, found {wrong}; write them in quotation marks")
+            raise ValueError(
+                f"scale: expected labels that are texts, found {wrong}; write them in quotation "
+                "marks"
+            )
         return {**values, "scale": {str(label): score for label, score in scale.items()}}
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
         _check_scale(self.scale)
         if (written := placeholder_in(self.system or "")) is not None:
-            raise ValueError(f"system: {written} in a system message is not delimited; move it into the prompt")
+            raise ValueError(
+                f"system: {written} in a system message is not delimited; move it into the prompt"
+            )
         try:
             template = self.template
         except TemplateError as error:
             raise ValueError(f"prompt: line {error.line}: {error}") from None
-        unknown = [name for name in self.optional if name not in template.names or name == "response"]
+        unknown = [
+            name for name in self.optional if name not in template.names or name == "response"
+        ]
         if unknown:
-            raise ValueError(f"optional: the prompt has no section {{{unknown[0]}}} that could be left out")
+            raise ValueError(
+                f"optional: the prompt has no section {{{unknown[0]}}} that could be left out"
+            )
         check_rule(self.verdict, self.labels)
         return self
 
@@ -111,7 +122,9 @@ class PromptFile(BaseModel):
         if self.scale == "yes/no":
             return VerdictLabels(scores={"no": 0.0, "yes": 1.0})
         scale = judgment.Scale(*self.scale)
-        return VerdictLabels(scores={str(level): scale.unit(level) for level in scale.levels}, scale=scale)
+        return VerdictLabels(
+            scores={str(level): scale.unit(level) for level in scale.levels}, scale=scale
+        )
 
 
 def _check_scale(scale: Scale) -> None:
@@ -120,7 +133,9 @@ def _check_scale(scale: Scale) -> None:
         if low >= high:
             raise ValueError(f"scale: expected a lowest and a higher score, found {low} and {high}")
         if high - low >= _MOST_LEVELS:
-            raise ValueError(f"scale: expected at most {_MOST_LEVELS} levels, found {high - low + 1}")
+            raise ValueError(
+                f"scale: expected at most {_MOST_LEVELS} levels, found {high - low + 1}"
+            )
     elif isinstance(scale, Mapping):
         _check_labels(scale)
 
@@ -131,15 +146,19 @@ def _check_labels(scores: Mapping[str, float]) -> None:
         if not label.strip() or not label.isprintable() or len(label) > _LONGEST_LABEL:
             shown = repr(label[:_LONGEST_LABEL])
             raise ValueError(
-                f"scale: {shown} is no label; expected a word or several, of {_LONGEST_LABEL} signs at most"
+                f"scale: {shown} is no label; expected a word or several, of {_LONGEST_LABEL} "
+                "signs at most"
             )
         other = seen.setdefault(folded(unicodedata.normalize("NFKC", label)).casefold(), label)
         if other != label:
             raise ValueError(
-                f"scale: the labels {other!r} and {label!r} differ in upper and lower case or in looks alone"
+                f"scale: the labels {other!r} and {label!r} differ in upper and lower case or in "
+                "looks alone"
             )
     if len({*scores.values()}) < 2:
-        raise ValueError(f"scale: expected labels with at least two different scores, found {dict(scores)}")
+        raise ValueError(
+            f"scale: expected labels with at least two different scores, found {dict(scores)}"
+        )
     if len(scores) > _MOST_LABELS:
         raise ValueError(f"scale: expected at most {_MOST_LABELS} labels, found {len(scores)}")
 
@@ -175,7 +194,9 @@ def _bytes_of(path: Path) -> bytes:
             data = file.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: of a path with a NUL
         problem = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(f"{' '.join(str(path).split())}: the prompt file cannot be read: {problem}") from None
+        raise ValueError(
+            f"{' '.join(str(path).split())}: the prompt file cannot be read: {problem}"
+        ) from None
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{path}: a prompt file has at most {_MOST_BYTES:,} bytes")
     return data
@@ -198,7 +219,9 @@ class _Places(NamedTuple):
 def _places_of(data: bytes) -> _Places:
     node = nodes_of(data)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    lines = {key.value: key.start_mark.line + 1 for key, _ in pairs if isinstance(key, yaml.ScalarNode)}
+    lines = {
+        key.value: key.start_mark.line + 1 for key, _ in pairs if isinstance(key, yaml.ScalarNode)
+    }
     prompt = next((value for key, value in pairs if key.value == "prompt"), None)
     if not isinstance(prompt, yaml.ScalarNode):
         return _Places(lines, {})
@@ -207,7 +230,9 @@ def _places_of(data: bytes) -> _Places:
         return _Places(lines, {"first_line": line + 1})
     is_joined = prompt.end_mark.line > prompt.start_mark.line
     hint = (
-        "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines" if is_joined else ""
+        "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines"
+        if is_joined
+        else ""
     )
     return _Places(lines, {"first_line": line, "is_block": False}, hint)
 
@@ -215,7 +240,11 @@ def _places_of(data: bytes) -> _Places:
 def _explained(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:
     """The first error of a file, with its line."""
     first = error.errors(include_input=False)[0]
-    place = [str(part) for part in first["loc"] if part in PromptFile.model_fields or part in VerdictRule.model_fields]
+    place = [
+        str(part)
+        for part in first["loc"]
+        if part in PromptFile.model_fields or part in VerdictRule.model_fields
+    ]
     message = first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0]) if first["loc"] else message.partition(":")[0]
     if first["type"] == "extra_forbidden":

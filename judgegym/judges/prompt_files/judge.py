@@ -11,7 +11,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
-from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, ShownVerdict, critique_messages
+from judgegym.judges.core.judge import (
+    CritiqueRequest,
+    JudgeDefinition,
+    Revision,
+    ShownVerdict,
+    critique_messages,
+)
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status, margin
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -63,7 +69,9 @@ class PromptDetail:
 class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdict]):
     """Judges responses by a prompt file."""
 
-    def __init__(self, settings: PromptJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
+    def __init__(
+        self, settings: PromptJudgeSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
         """Judge as the settings say through `client`; `rubric` is for tasks that have none.
 
         The log says what was changed in the prompt.
@@ -75,7 +83,11 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             logger.info("prompt of the judge, %s", note)
         self._parser = reply_parser(self.file.verdict, self._labels, self._template.titles)
         self._form = VerdictForm(
-            "verdict", {EXPLANATION: text_field("your reasons"), self.file.verdict.field_name: self._labels.form}
+            "verdict",
+            {
+                EXPLANATION: text_field("your reasons"),
+                self.file.verdict.field_name: self._labels.form,
+            },
         )
 
     def check(self, task: JudgeTask) -> None:
@@ -87,21 +99,34 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         levels = () if self._labels.scale is None else self._labels.scale.levels
         beyond = next((level for level, _ in task.levels if level not in levels), None)
         if beyond is not None and "rubric" in self._template.names:
-            raise TaskError(f"rubric: a description of score {beyond}, which the prompt's scale does not have")
+            raise TaskError(
+                f"rubric: a description of score {beyond}, which the prompt's scale does not have"
+            )
 
     async def judge(self, task: JudgeTask) -> Judgment[PromptDetail]:
         """Judge a task; one that lacks what the prompt shows, and that nobody has checked, has no score."""
         lack = self._lack(task)
-        return await super().judge(task) if lack is None else Judgment(None, Status.JUDGE_FAILED, explanation=lack)
+        return (
+            await super().judge(task)
+            if lack is None
+            else Judgment(None, Status.JUDGE_FAILED, explanation=lack)
+        )
 
     def _lack(self, task: JudgeTask) -> str | None:
         """What the prompt shows and the task does not have."""
         texts = self._texts(task)
-        needed = [name for name in self._template.names if name != "response" and name not in self.file.optional]
+        needed = [
+            name
+            for name in self._template.names
+            if name != "response" and name not in self.file.optional
+        ]
         lacking = next((name for name in needed if name not in texts), None)
         if lacking is None:
             return None
-        return f"{lacking}: the prompt shows it, and there is none; if rows may lack it, name it under optional"
+        return (
+            f"{lacking}: the prompt shows it, and there is none; if rows may lack it, name it "
+            "under optional"
+        )
 
     def questions(self, task: JudgeTask) -> Sequence[Question[PromptVerdict]]:
         """Ask for the verdict, in as many independent judgments as the settings say."""
@@ -118,7 +143,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         )
         return [question]
 
-    def combine(self, task: JudgeTask, answers: Sequence[Answers[PromptVerdict]]) -> Judgment[PromptDetail]:
+    def combine(
+        self, task: JudgeTask, answers: Sequence[Answers[PromptVerdict]]
+    ) -> Judgment[PromptDetail]:
         """Pool the scores of the labels."""
         (replies,) = answers
         settings, scale = self.settings, self._labels.scale
@@ -129,10 +156,18 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         confidences = self._confidences(labels, replies)
         if len(scores) < settings.samples_per_item:
             errors = errors_of(replies.calls)
-            explanation = f"{len(scores)} of {settings.samples_per_item} judgments have a verdict: {errors}"
-            failed = failed_judgment(replies.calls, explanation=explanation, detail=PromptDetail(votes))
+            explanation = (
+                f"{len(scores)} of {settings.samples_per_item} judgments have a verdict: {errors}"
+            )
+            failed = failed_judgment(
+                replies.calls, explanation=explanation, detail=PromptDetail(votes)
+            )
             return replace(failed, confidences=confidences)
-        pooled = float(statistics.fmean(scores) if settings.samples_pooling == "mean" else statistics.median(scores))
+        pooled = float(
+            statistics.fmean(scores)
+            if settings.samples_pooling == "mean"
+            else statistics.median(scores)
+        )
         unit = pooled if scale is None else scale.unit(pooled)
         return Judgment(
             pooled,
@@ -145,7 +180,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             confidences={"margin": margin(unit), **confidences},
         )
 
-    def critique_requests(self, task: JudgeTask, answers: Answers[PromptVerdict]) -> list[CritiqueRequest]:
+    def critique_requests(
+        self, task: JudgeTask, answers: Answers[PromptVerdict]
+    ) -> list[CritiqueRequest]:
         """One request for each vote with a verdict; each is reconsidered separately."""
         messages = answers.question.prompt.messages
         calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
@@ -174,7 +211,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         criteria = task.rubric or self.rubric
         if criteria is not None:
             scale = self._labels.scale
-            texts["rubric"] = criteria if scale is None else Rubric(criteria, dict(task.levels), scale).text
+            texts["rubric"] = (
+                criteria if scale is None else Rubric(criteria, dict(task.levels), scale).text
+            )
         return {name: text for name, text in texts.items() if text}
 
     def _read(self, choice: Choice) -> ParsedVerdict[PromptVerdict] | NoVerdict | None:
@@ -199,7 +238,9 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
             return PromptVote(None, None, call.text, call.error)
         label, expected, _ = call.value
         if expected is None:
-            expected = float(label) if self._labels.scale is not None else self._labels.scores[label]
+            expected = (
+                float(label) if self._labels.scale is not None else self._labels.scores[label]
+            )
         return PromptVote(label, expected, call.text)
 
     def _shown(self, verdict: PromptVerdict) -> ShownVerdict:
@@ -216,8 +257,14 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
     def _confidences(labels: Sequence[str], replies: Answers[PromptVerdict]) -> dict[str, float]:
         """`votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all calls."""
         confidences = {"votes": agreement(labels)} if len(labels) > 1 else {}
-        verdicts = [call.value for call in chain(replies.calls, *replies.revisions.values()) if call.value is not None]
-        probabilities = [verdict.probability for verdict in verdicts if verdict.probability is not None]
+        verdicts = [
+            call.value
+            for call in chain(replies.calls, *replies.revisions.values())
+            if call.value is not None
+        ]
+        probabilities = [
+            verdict.probability for verdict in verdicts if verdict.probability is not None
+        ]
         return {**confidences, "probability": min(probabilities)} if probabilities else confidences
 
 

@@ -20,12 +20,14 @@ _MARKER = re.compile(r"<\|([^\n|{}]+)\|>|\[([^\n\[\]{}]+)\]|### ([^\n{}]+)|((?!\
 _NAME = r"[A-Za-z_]\w*"
 _ALONE = re.compile(rf"\s*\{{({_NAME})\}}\s*")
 _LABELLED = re.compile(
-    rf"\s*(#{{1,6}} )?\**(?P<label>[^\s{{}}:*#][^{{}}:\n*]{{0,59}}?)\**:\**\s*\{{(?P<name>{_NAME})\}}\s*"
+    rf"\s*(#{{1,6}} "
+    rf")?\**(?P<label>[^\s{{}}:*#][^{{}}:\n*]{{0,59}}?)\**:\**\s*\{{(?P<name>{_NAME})\}}\s*"
 )
 _NAMED = re.compile(rf"(?<!\{{)\{{({_NAME})\}}(?!\}})")
 _ESCAPED = re.compile(rf"\{{(\{{{_NAME}\}})\}}")
 _MISWRITTEN = re.compile(
-    rf"\{{\s*({'|'.join(PLACEHOLDERS)})\s*(?:[.!\[][^\s{{}}]*|:[<>^=+\d][^\s{{}}]*|\|[^{{}}\n]*)?\}}", re.IGNORECASE
+    rf"\{{\s*({'|'.join(PLACEHOLDERS)})\s*(?:[.!\[][^\s{{}}]*|:[<>^=+\d][^\s{{}}]*|\|[^{{}}\n]*)?\}}",
+    re.IGNORECASE,
 )
 """Such as `{ response }`, `{response!r}` and `{response | trim}`."""
 
@@ -60,7 +62,11 @@ class TemplateLine:
     def marker(self) -> tuple[MarkerStyle, str] | None:
         """The style and the title of a marker; a title has a letter or a digit."""
         match = _MARKER.fullmatch(self.text.rstrip())
-        if match is None or match.lastindex is None or not any(map(str.isalnum, match[match.lastindex])):
+        if (
+            match is None
+            or match.lastindex is None
+            or not any(map(str.isalnum, match[match.lastindex]))
+        ):
             return None
         return _STYLES[match.lastindex - 1], match[match.lastindex].strip()
 
@@ -91,8 +97,14 @@ def labels_apart(lines: Sequence[TemplateLine]) -> tuple[list[TemplateLine], lis
             continue
         label = match["label"].strip()
         marker = f"### {label}" if match[1] else f"{label}:"
-        apart += [TemplateLine(marker, line.number), TemplateLine(f"{{{match['name']}}}", line.number)]
-        notes.append(f"line {line.number}: {{{match['name']}}} has become a section of its own, titled {label!r}")
+        apart += [
+            TemplateLine(marker, line.number),
+            TemplateLine(f"{{{match['name']}}}", line.number),
+        ]
+        notes.append(
+            f"line {line.number}: {{{match['name']}}} has become a section of its own, titled "
+            f"{label!r}"
+        )
     return apart, notes
 
 
@@ -108,9 +120,14 @@ def check_placeholders(lines: Sequence[TemplateLine]) -> None:
             _check_placeholder(line, name, seen)
         written = _MISWRITTEN.search(_NAMED.sub("", _ESCAPED.sub("", line.text)))
         if written is not None:
-            raise TemplateError(line.number, f"{written[0]}: expected {{{written[1].lower()}}}, without anything else")
+            raise TemplateError(
+                line.number,
+                f"{written[0]}: expected {{{written[1].lower()}}}, without anything else",
+            )
     if "response" not in seen:
-        raise TemplateError(lines[0].number, "there is no {response}: a prompt needs the text that is judged")
+        raise TemplateError(
+            lines[0].number, "there is no {response}: a prompt needs the text that is judged"
+        )
 
 
 def _check_placeholder(line: TemplateLine, name: str, seen: dict[str, int]) -> None:
@@ -118,7 +135,8 @@ def _check_placeholder(line: TemplateLine, name: str, seen: dict[str, int]) -> N
         known = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
         raise TemplateError(
             line.number,
-            f"{{{name}}}: unknown placeholder; expected {known}, or {{{{{name}}}}} for the text {{{name}}}",
+            f"{{{name}}}: unknown placeholder; expected {known}, or {{{{{name}}}}} for the text "
+            f"{{{name}}}",
         )
     if line.placeholder is None:
         raise TemplateError(
@@ -127,5 +145,7 @@ def _check_placeholder(line: TemplateLine, name: str, seen: dict[str, int]) -> N
             f"expected it alone in a line, or behind a label: Label: {{{name}}}",
         )
     if name in seen:
-        raise TemplateError(line.number, f"{{{name}}} is in line {seen[name]} already; expected it once")
+        raise TemplateError(
+            line.number, f"{{{name}}} is in line {seen[name]} already; expected it once"
+        )
     seen[name] = line.number

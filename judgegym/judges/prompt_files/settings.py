@@ -31,7 +31,9 @@ def path_of(name: str | Path) -> Path:
 class PromptJudgeSettings(JudgeSettings):
     """How a response is judged by a prompt file."""
 
-    judge_prompt: Annotated[PromptFile | None, BeforeValidator(_from_path)] = setting(None, common=True)
+    judge_prompt: Annotated[PromptFile | None, BeforeValidator(_from_path)] = setting(
+        None, common=True
+    )
     """With the judge prompt: read the prompt, its scale and where the verdict stands from this YAML file, as
     --judge=FILE.yaml does."""
     samples_per_item: int = setting(1, ge=1, le=MOST_VOTES)
@@ -50,7 +52,9 @@ class PromptJudgeSettings(JudgeSettings):
             SettingsError: there is none.
         """
         if self.judge_prompt is None:
-            raise SettingsError("judge_prompt: the judge prompt needs a prompt file; expected --judge=FILE.yaml")
+            raise SettingsError(
+                "judge_prompt: the judge prompt needs a prompt file; expected --judge=FILE.yaml"
+            )
         return self.judge_prompt
 
     @property
@@ -63,7 +67,8 @@ class PromptJudgeSettings(JudgeSettings):
         written = placeholder_in(self.judge_system_prompt or "")
         if self.judge_prompt is not None and written is not None:
             raise ValueError(
-                f"judge_system_prompt: {written} in a system message is not delimited; the prompt shows texts"
+                f"judge_system_prompt: {written} in a system message is not delimited; the prompt "
+                "shows texts"
             )
         return self
 

@@ -41,7 +41,11 @@ def prompt_format(prompt_file: PromptFile) -> PromptFormat:
         reply=reply,
         optional=(
             *(section.title for section in optional),
-            *(section.ending for section in sections.values() if section in optional or not section.has_ending),
+            *(
+                section.ending
+                for section in sections.values()
+                if section in optional or not section.has_ending
+            ),
         ),
         question=sections["prompt"].title if "prompt" in sections else "",
         references=(sections["reference"].title,) if "reference" in sections else (),

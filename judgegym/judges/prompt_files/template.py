@@ -1,9 +1,10 @@
 """A prompt as a text with placeholders, each of which stands in a delimited section of its own.
 
-A section is a marker line (`[Question]`, `### Question`, `<|Question|>` or `Question:`) with a placeholder below it. A
-placeholder without a marker gets one, and a section ends where the next one begins, or with a marker, which it gets if
-it has none. If a text could be mistaken for a marker or a heading of the template, all markers carry a tag that occurs
-in no text (`judgegym.judges.core.delimiters`); otherwise the prompt is the template with the texts in it, byte
+A section is a marker line (`[Question]`, `### Question`, `<|Question|>` or `Question:`) with a
+placeholder below it. A placeholder without a marker gets one, and a section ends where the next one
+begins, or with a marker, which it gets if it has none. If a text could be mistaken for a marker or
+a heading of the template, all markers carry a tag that occurs in no text
+(`judgegym.judges.core.delimiters`); otherwise the prompt is the template with the texts in it, byte
 for byte.
 
 Guarantee: no text is read as a template, and none can end its own section.
@@ -61,7 +62,8 @@ class PromptTemplate:
     """A template in its parts.
 
     Attributes:
-        parts: texts of the template itself, and sections, in their order, to be joined by line breaks.
+        parts: texts of the template itself, and sections, in their order, to be joined by line
+            breaks.
         style: how all markers are written.
         lookalikes: what a text needs to look like one of the markers.
         notes: what was changed, one line each, for the user.
@@ -85,7 +87,9 @@ class PromptTemplate:
     @property
     def titles(self) -> tuple[str, ...]:
         """Of all markers."""
-        return tuple(title for section in self.sections for title in (section.title, section.ending))
+        return tuple(
+            title for section in self.sections for title in (section.title, section.ending)
+        )
 
     def fill(self, texts: Mapping[str, str], *, system: str | None = None) -> Prompt:
         """Make the prompt.
@@ -94,9 +98,13 @@ class PromptTemplate:
             texts: by placeholder; the section of one that is left out is left out, too.
             system: the system message.
         """
-        shared: dict[str, str | None] = {name: texts.get(name) for name in self.names if name != "response"}
+        shared: dict[str, str | None] = {
+            name: texts.get(name) for name in self.names if name != "response"
+        }
         template = MessageTemplate((self._joined(texts),), self.lookalikes)
-        return template.fill(shared, {"response": texts["response"]}, words={"brace": "{"}, system=system)
+        return template.fill(
+            shared, {"response": texts["response"]}, words={"brace": "{"}, system=system
+        )
 
     def _joined(self, names: Collection[str]) -> str:
         """The text with the sections of these placeholders; `{brace}` stands for a brace of the file's own."""
@@ -116,30 +124,42 @@ class PromptTemplate:
 
     def _begins_section(self, position: int, names: Collection[str]) -> bool:
         """Whether what is shown from a part on begins with a section."""
-        shown = (part for part in self.parts[position:] if isinstance(part, str) or part.name in names)
+        shown = (
+            part for part in self.parts[position:] if isinstance(part, str) or part.name in names
+        )
         return isinstance(
-            next((part for part in shown if not isinstance(part, str) or part.strip()), ""), TemplateSection
+            next((part for part in shown if not isinstance(part, str) or part.strip()), ""),
+            TemplateSection,
         )
 
     def _section(self, section: TemplateSection, *, has_ending: bool) -> str:
         text = f"{self.style.format(section.title + '{tag}')}{section.gap}{{{section.name}}}"
-        return f"{text}{section.end_gap}{self.style.format(section.ending + '{tag}')}" if has_ending else text
+        return (
+            f"{text}{section.end_gap}{self.style.format(section.ending + '{tag}')}"
+            if has_ending
+            else text
+        )
 
 
 def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> PromptTemplate:
     """Parse a template.
 
     Args:
-        text: the user message with placeholders such as `{response}`; `{{name}}` stands for `{name}` itself.
+        text: the user message with placeholders such as `{response}`; `{{name}}` stands for
+            `{name}` itself.
         first_line: the number of its first line in its file, for messages.
-        is_block: each of its lines is one of the file's; otherwise all of it counts as its first line.
+        is_block: each of its lines is one of the file's; otherwise all of it counts as its first
+            line.
 
     Raises:
-        TemplateError: it has no response, an unknown placeholder, one within a sentence, one twice, or two sections of
-            one title.
+        TemplateError: it has no response, an unknown placeholder, one within a sentence, one twice,
+            or two sections of one title.
     """
     texts = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
-    numbered = [TemplateLine(each, first_line + (number if is_block else 0)) for number, each in enumerate(texts)]
+    numbered = [
+        TemplateLine(each, first_line + (number if is_block else 0))
+        for number, each in enumerate(texts)
+    ]
     lines, notes = labels_apart(numbered)
     check_placeholders(lines)
     style = _first_style(lines)
@@ -156,7 +176,9 @@ def parse_template(text: str, *, first_line: int = 1, is_block: bool = True) -> 
         notes += notes_of_section
         position = end
     _check_titles([part for part in parts if isinstance(part, TemplateSection)])
-    return PromptTemplate(tuple(_joined_texts(parts)), style, _lookalikes(parts, style), tuple(notes))
+    return PromptTemplate(
+        tuple(_joined_texts(parts)), style, _lookalikes(parts, style), tuple(notes)
+    )
 
 
 def _first_style(lines: Sequence[TemplateLine]) -> MarkerStyle:
@@ -208,7 +230,9 @@ def _is_end(lines: Sequence[TemplateLine], position: int, title: str) -> bool:
     return _ENDS.match(written) is not None or (marker[0] != "{}:" and title.casefold() in written)
 
 
-def _section_at(lines: Sequence[TemplateLine], position: int, end: int) -> tuple[TemplateSection, list[str]]:
+def _section_at(
+    lines: Sequence[TemplateLine], position: int, end: int
+) -> tuple[TemplateSection, list[str]]:
     """The section of these lines, with notes on markers that it lacks."""
     places = range(position, end)
     placeholder = next(place for place in places if lines[place].placeholder is not None)
@@ -216,7 +240,10 @@ def _section_at(lines: Sequence[TemplateLine], position: int, end: int) -> tuple
     notes: list[str] = []
     if placeholder == position:
         title, gap = f"{name}".capitalize(), "\n"
-        notes.append(f"line {lines[placeholder].number}: {{{name}}} has become a section of its own, titled {title!r}")
+        notes.append(
+            f"line {lines[placeholder].number}: {{{name}}} has become a section of its own, titled "
+            f"{title!r}"
+        )
     else:
         marker = lines[position].marker
         assert marker is not None  # a section begins with one
@@ -245,7 +272,10 @@ def _check_titles(sections: Sequence[TemplateSection]) -> None:
         for title in (section.title, section.ending):
             lowered = title.lower()
             if lowered in seen:
-                raise TemplateError(section.line, f"two markers have the title {title!r}; expected titles that differ")
+                raise TemplateError(
+                    section.line,
+                    f"two markers have the title {title!r}; expected titles that differ",
+                )
             seen[lowered] = section.line
 
 

@@ -1,7 +1,8 @@
 """Where the verdict of a reply stands, and which labels it may have.
 
-Guarantees (`judgegym.judges.parsing.candidates`): the last candidate decides; anything behind it that could be another
-verdict makes the reply ambiguous, and it has no verdict; a label is never guessed from a part of it.
+Guarantees (`judgegym.judges.parsing.candidates`): the last candidate decides; anything behind it
+that could be another verdict makes the reply ambiguous, and it has no verdict; a label is never
+guessed from a part of it.
 """
 
 from __future__ import annotations
@@ -74,12 +75,16 @@ class VerdictRule(BaseModel):
     def _is_one(self) -> Self:
         rules = [name for name in ("after", "within", "field") if getattr(self, name) is not None]
         if len(rules) != 1:
-            raise ValueError(f"expected exactly one of after, within and field, found {' and '.join(rules) or 'none'}")
+            raise ValueError(
+                "expected exactly one of after, within and field, found "
+                f"{' and '.join(rules) or 'none'}"
+            )
         if not str(getattr(self, rules[0])).strip() or "\n" in str(getattr(self, rules[0])):
             raise ValueError(f"{rules[0]}: expected a word, a tag or a name in one line")
         if self.field is not None and self.field.casefold() in (CRITIQUE, EXPLANATION):
             raise ValueError(
-                f"field: {self.field} holds the judge's words where it replies with an object; take another"
+                f"field: {self.field} holds the judge's words where it replies with an object; "
+                "take another"
             )
         return self
 
@@ -92,7 +97,11 @@ class VerdictRule(BaseModel):
     def closing(self) -> str:
         """What closes the verdict behind a word that opens something: `</score>`, or a bracket."""
         word = (self.after or "").strip() or " "
-        return f"</{word[1:]}" if re.fullmatch(r"<[\w-]+>", word) else {"{": "}", "[": "]", "(": ")"}.get(word[-1], "")
+        return (
+            f"</{word[1:]}"
+            if re.fullmatch(r"<[\w-]+>", word)
+            else {"{": "}", "[": "]", "(": ")"}.get(word[-1], "")
+        )
 
     def written(self, label: str, *, is_number: bool) -> str:
         """A verdict as the rule asks for it."""
@@ -141,7 +150,9 @@ class VerdictLabels(BaseModel):
         bare = " ".join(words.strip(_DECORATION).rstrip(_PERIOD).strip(_DECORATION).split())
         if self.scale is not None:
             number = bare.strip("()[] ").replace("−", "-")
-            level = score_in_words(number.removeprefix("+") if self.scale.low < 0 else number, self.scale)
+            level = score_in_words(
+                number.removeprefix("+") if self.scale.low < 0 else number, self.scale
+            )
             return None if level is None else str(level)
         return self.by_name.get(bare.casefold()) or self.by_name.get(bare.strip("()[] ").casefold())
 
@@ -166,7 +177,9 @@ class VerdictLabels(BaseModel):
         return "|".join(rf"{re.escape(name)}(?!\w)" for name in names)
 
 
-def reply_parser(rule: VerdictRule, labels: VerdictLabels, titles: Sequence[str] = ()) -> VerdictParser[[], str]:
+def reply_parser(
+    rule: VerdictRule, labels: VerdictLabels, titles: Sequence[str] = ()
+) -> VerdictParser[[], str]:
     """Parse the label of a reply; `None` if there is none, or the reply is ambiguous.
 
     Args:
@@ -180,13 +193,23 @@ def reply_parser(rule: VerdictRule, labels: VerdictLabels, titles: Sequence[str]
 
 @lru_cache(maxsize=64)
 def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictKind[str]:
-    rule, labels = VerdictRule.model_validate_json(rule_json), VerdictLabels.model_validate_json(labels_json)
+    rule, labels = (
+        VerdictRule.model_validate_json(rule_json),
+        VerdictLabels.model_validate_json(labels_json),
+    )
     name = rule.field_name.lower()
-    usual = f"{SCORE}|{_ELSEWHERE}" if labels.scale is not None else f"{SCORE}|{_ELSEWHERE}|{_OF_LABELS}"
-    names = "|".join([usual, *map(re.escape, _bare(folded(rule.after or rule.field or USUAL_FIELD)))])
+    usual = (
+        f"{SCORE}|{_ELSEWHERE}"
+        if labels.scale is not None
+        else f"{SCORE}|{_ELSEWHERE}|{_OF_LABELS}"
+    )
+    names = "|".join(
+        [usual, *map(re.escape, _bare(folded(rule.after or rule.field or USUAL_FIELD)))]
+    )
     named = NamedValues(names, labels.pattern, re.escape(folded(rule.field_name)))
     tagged = re.compile(
-        rf"[\[(<{{][\s\\]?(?:{names})[\s\\]?[\])>}}]\W{{0,6}}(?P<value>{labels.pattern})", re.IGNORECASE
+        rf"[\[(<{{][\s\\]?(?:{names})[\s\\]?[\])>}}]\W{{0,6}}(?P<value>{labels.pattern})",
+        re.IGNORECASE,
     )
 
     def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
@@ -218,7 +241,8 @@ def _headings(titles: Sequence[str]) -> re.Pattern[str]:
     """Markers with one of these titles, in any style, perhaps with a tag."""
     title = rf"(?:{'|'.join(map(re.escape, titles))})(?:[ \t][0-9a-f]{{12}})?"
     return re.compile(
-        rf"(?m:^)[ \t>*_]*(?:(?:#{{1,6}}[ \t]*|\[|<\|)?{title}(?:\]|\|>|:)?[*_: \t]*(?m:$)|{title}[*_]*\s?:)",
+        rf"(?m:^)[ \t>*_]*(?:(?:#{{1,6}}[ \t]*|\[|<\|)?{title}(?:\]|\|>|:)?[*_: "
+        rf"\t]*(?m:$)|{title}[*_]*\s?:)",
         re.IGNORECASE,
     )
 
@@ -229,10 +253,16 @@ def _bare(word: str) -> Sequence[str]:
     return [" ".join(words) or word, *(words[-1:] if len(words) > 1 else ())]
 
 
-def _behind(word: str, closing: str, words: str, plain: str, labels: VerdictLabels) -> Iterator[VerdictCandidate[str]]:
+def _behind(
+    word: str, closing: str, words: str, plain: str, labels: VerdictLabels
+) -> Iterator[VerdictCandidate[str]]:
     """What stands behind each occurrence of the word: the rest of its line, or the next one if that is empty."""
-    beginning = re.compile(rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE)
-    before = r"(?<!\w)" if word[0].lower() != word[0].upper() else ""  # a word of Chinese may follow another one
+    beginning = re.compile(
+        rf"[{re.escape(_DECORATION)}:\s]{{0,9}}(?:{labels.pattern})", re.IGNORECASE
+    )
+    before = (
+        r"(?<!\w)" if word[0].lower() != word[0].upper() else ""
+    )  # a word of Chinese may follow another one
     for match in re.finditer(before + re.escape(folded(word)), plain, re.IGNORECASE):
         rest = cast("re.Match[str]", _REST.match(words, match.end()))[0]
         if not rest.strip(f"{_DECORATION}:"):
@@ -245,7 +275,9 @@ def _behind(word: str, closing: str, words: str, plain: str, labels: VerdictLabe
         if is_taken:
             written = f"{value}{closed}" if closed else value.rstrip(f"{_DECORATION}{_PERIOD}\r\n")
             end = match.end() + len(written)
-        yield VerdictCandidate((match.start(), end), label, taken=is_taken, stated=label is not None, is_full=True)
+        yield VerdictCandidate(
+            (match.start(), end), label, taken=is_taken, stated=label is not None, is_full=True
+        )
 
 
 def _before(closing: str, rest: str) -> tuple[str, str]:
@@ -284,7 +316,9 @@ def check_rule(rule: VerdictRule, labels: VerdictLabels) -> None:
     for label in labels.scores:
         written = rule.written(label, is_number=labels.scale is not None)
         if parser.find(f"So.\n\n{written}") != ParsedVerdict(label, (5, 5 + len(written))):
-            raise ValueError(f"verdict: the label {label!r} cannot be read in a reply that ends {written!r}")
+            raise ValueError(
+                f"verdict: the label {label!r} cannot be read in a reply that ends {written!r}"
+            )
 
 
 def ordered(scores: Mapping[str, float]) -> Sequence[str]:

@@ -17,7 +17,9 @@ def load(name: str) -> str:
     Raises:
         FileNotFoundError: there is no such prompt.
     """
-    return resources.files(__name__).joinpath(f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+    return (
+        resources.files(__name__).joinpath(f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+    )
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -1,8 +1,9 @@
 """Requests that carry several responses, which calls made at about the same time share.
 
-Guarantees: a request carries at most as many responses as the settings allow; each call gets its own item, and has the
-failure of its request; a call that is cancelled takes none of the others with it. Attempts, tokens and cost are those
-of the first call of a request, so that they count once. A budget is free again when all its calls are recorded.
+Guarantees: a request carries at most as many responses as the settings allow; each call gets its
+own item, and has the failure of its request; a call that is cancelled takes none of the others with
+it. Attempts, tokens and cost are those of the first call of a request, so that they count once. A
+budget is free again when all its calls are recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _WAIT_S = 0.01
 class RewardBatches:
     """Sends the calls of one judge."""
 
-    def __init__(self, client: ChatClient, protocol: Protocol, size: int, fields: Mapping[str, JSON]) -> None:
+    def __init__(
+        self, client: ChatClient, protocol: Protocol, size: int, fields: Mapping[str, JSON]
+    ) -> None:
         """Send through `client`, at most `size` responses in a request, which has the further `fields`."""
         self._client, self._protocol, self._size, self._fields = client, protocol, size, fields
         self._open: list[_Member] = []
@@ -55,7 +58,11 @@ class RewardBatches:
         """Send what is there in one request."""
         if self._timer is not None:
             self._timer.cancel()
-        members, self._open, self._timer = [each for each in self._open if not each.response.done()], [], None
+        members, self._open, self._timer = (
+            [each for each in self._open if not each.response.done()],
+            [],
+            None,
+        )
         if members:
             task = asyncio.get_running_loop().create_task(self._send_together(members))
             self._sending.add(task)  # the loop holds tasks weakly
@@ -77,7 +84,8 @@ class RewardBatches:
             for each, part in zip(others, parts[1:], strict=True):
                 each.finish(replace(part, usage=Usage(), attempts=0))
             first.finish(parts[0])
-        # The calls go on in the order in which they were told, so the first one records its answer last.
+        # The calls go on in the order in which they were told, so the first one records its answer
+        # last.
         first.record.number = record.number
         if first.response.cancelled() and record.finish is not None:
             record.finish()
@@ -88,7 +96,9 @@ class RewardBatches:
         protocol = self._protocol
         record.path, record.read = protocol.path, partial(protocol.read, len(inputs))
         messages = [message for each in inputs for message in each.messages]
-        return await self._client.request(messages, {**protocol.body(inputs), **self._fields}, record)
+        return await self._client.request(
+            messages, {**protocol.body(inputs), **self._fields}, record
+        )
 
 
 class _Member:

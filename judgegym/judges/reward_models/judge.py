@@ -1,12 +1,12 @@
 """The judge that is a scalar reward model: a number for each response, scaled; groups and pairs by their numbers.
 
-Guarantees: no number is made up: an answer of another shape, without a finite number or with other classes than the
-settings choose has no score. Role and template tokens in prompt and response are broken up, so that a response cannot
-end its own turn.
+Guarantees: no number is made up: an answer of another shape, without a finite number or with other
+classes than the settings choose has no score. Role and template tokens in prompt and response are
+broken up, so that a response cannot end its own turn.
 
-A reward model's number has no scale of its own. `raw` is the model's number; the score is that number, its sigmoid (the
-Bradley-Terry probability of being preferred to a response of reward 0), or its distance from the mean of a sample in
-standard deviations. Only the sigmoid is from 0 to 1.
+A reward model's number has no scale of its own. `raw` is the model's number; the score is that
+number, its sigmoid (the Bradley-Terry probability of being preferred to a response of reward 0), or
+its distance from the mean of a sample in standard deviations. Only the sigmoid is from 0 to 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.reward_models.batches import RewardBatches
-from judgegym.judges.reward_models.protocols import PROTOCOLS, AmbiguousLabel, RewardInput, RewardProtocol, read_number
+from judgegym.judges.reward_models.protocols import (
+    PROTOCOLS,
+    AmbiguousLabel,
+    RewardInput,
+    RewardProtocol,
+    read_number,
+)
 from judgegym.llm.at_once import holding
 from judgegym.llm.cache import IS_ASKED_ANEW
 from judgegym.llm.client import ChatClient
@@ -68,24 +74,43 @@ class RewardModelSettings(JudgeSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        protocol, sample = PROTOCOLS[self.reward_protocol], (self.reward_mean, self.reward_deviation)
-        takes_text = protocol.takes == "text" or (protocol.takes == "messages" and self.reward_batch > 1)
+        protocol, sample = (
+            PROTOCOLS[self.reward_protocol],
+            (self.reward_mean, self.reward_deviation),
+        )
+        takes_text = protocol.takes == "text" or (
+            protocol.takes == "messages" and self.reward_batch > 1
+        )
         if takes_text and self.reward_tokenizer is None:
-            what = "texts" if protocol.takes == "text" else "one conversation a request, or with reward_batch > 1 texts"
+            what = (
+                "texts"
+                if protocol.takes == "text"
+                else "one conversation a request, or with reward_batch > 1 texts"
+            )
             raise ValueError(
-                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {what}; expected the tokenizer whose "
+                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {what}; expected "
+                "the tokenizer whose "
                 f"chat template makes them, or {PLAIN_TEXT}"
             )
         if protocol.takes == "pair" and self.reward_tokenizer is not None:
-            raise ValueError(f"reward_tokenizer: reward_protocol={self.reward_protocol} sends a pair; leave it out")
+            raise ValueError(
+                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends a pair; leave it "
+                "out"
+            )
         if self.reward_activation and not protocol.has_activation:
-            raise ValueError(f"reward_activation: reward_protocol={self.reward_protocol} has no such switch")
+            raise ValueError(
+                f"reward_activation: reward_protocol={self.reward_protocol} has no such switch"
+            )
         if self.reward_activation and self.reward_scale == "sigmoid":
             raise ValueError(
-                "reward_scale: sigmoid of a number after the model's activation; expected raw or standardised"
+                "reward_scale: sigmoid of a number after the model's activation; expected raw or "
+                "standardised"
             )
         if sample.count(None) != (0 if self.reward_scale == "standardised" else 2):
-            raise ValueError("reward_mean: it and reward_deviation belong to reward_scale=standardised; expected both")
+            raise ValueError(
+                "reward_mean: it and reward_deviation belong to reward_scale=standardised; "
+                "expected both"
+            )
         return self
 
     def scaled(self, raw: float) -> float:
@@ -94,7 +119,9 @@ class RewardModelSettings(JudgeSettings):
             return raw
         if self.reward_scale == "sigmoid":
             return 0.5 * (1.0 + math.tanh(raw / 2.0))  # without overflow
-        assert self.reward_mean is not None and self.reward_deviation is not None  # a validator has checked it
+        assert (
+            self.reward_mean is not None and self.reward_deviation is not None
+        )  # a validator has checked it
         return (raw - self.reward_mean) / self.reward_deviation
 
 
@@ -108,7 +135,9 @@ class RewardDetail:
 class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
     """Scores responses with a reward model; a judgment's own score is the model's number."""
 
-    def __init__(self, settings: RewardModelSettings, client: ChatClient, rubric: str | None = None) -> None:
+    def __init__(
+        self, settings: RewardModelSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
         """Judge through `client`.
 
         Raises:
@@ -141,9 +170,14 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
             try:
                 shown = replace(shown, text=self._text(shown.messages))
             except Exception as error:  # noqa: BLE001  # a chat template refuses what it does not know, such as a system message
-                why = f"the chat template of {self.settings.reward_tokenizer} refuses the conversation: {error}"
+                why = (
+                    f"the chat template of {self.settings.reward_tokenizer} refuses the "
+                    f"conversation: {error}"
+                )
                 return Judgment(None, Status.JUDGE_FAILED, explanation=why, suspects=suspects)
-        call = await ask(self.client, (), self._read, name="reward", chat=partial(self._chat, shown))
+        call = await ask(
+            self.client, (), self._read, name="reward", chat=partial(self._chat, shown)
+        )
         if call.value is None:
             return replace(failed_judgment([call]), suspects=suspects)
         unit = self.settings.scaled(call.value)
@@ -207,9 +241,14 @@ def _text_maker(name: str | None, *, adds_bos: bool) -> Callable[[Sequence[Messa
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise SettingsError(f"reward_tokenizer: {name!r} cannot be loaded: {why}") from error
     if tokenizer.chat_template is None:
-        raise SettingsError(f"reward_tokenizer: {name!r} has no chat template; expected one that has, or {PLAIN_TEXT}")
+        raise SettingsError(
+            f"reward_tokenizer: {name!r} has no chat template; expected one that has, or "
+            f"{PLAIN_TEXT}"
+        )
     begin = (tokenizer.bos_token or "") if adds_bos else ""
-    return lambda messages: str(tokenizer.apply_chat_template([*messages], tokenize=False)).removeprefix(begin)
+    return lambda messages: str(
+        tokenizer.apply_chat_template([*messages], tokenize=False)
+    ).removeprefix(begin)
 
 
 JUDGE = JudgeDefinition(
@@ -218,6 +257,12 @@ JUDGE = JudgeDefinition(
     RewardModelJudge,
     (),
     unused_settings=frozenset(
-        ("judge_temperature", "judge_max_tokens", "judge_output", "judge_critique_rounds", "judge_system_prompt")
+        (
+            "judge_temperature",
+            "judge_max_tokens",
+            "judge_output",
+            "judge_critique_rounds",
+            "judge_system_prompt",
+        )
     ),
 )

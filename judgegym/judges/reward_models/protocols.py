@@ -1,11 +1,12 @@
 """How servers of reward models are asked: the body of a request for several responses, and the items of its answer.
 
-Guarantees: an answer has exactly one item for each response, in the order of the request, or it is no answer; the
-number of an item is finite and unambiguous, or there is none.
+Guarantees: an answer has exactly one item for each response, in the order of the request, or it is
+no answer; the number of an item is finite and unambiguous, or there is none.
 
-Sources: vLLM, `vllm/entrypoints/pooling/{classify,pooling,scoring,base}/protocol.py` (the last three at 01cfbaf,
-004706d and 020638a); SGLang, `classify_request` of `python/sglang/srt/entrypoints/http_server.py`, whose body is
-`EmbeddingReqInput`; OpenRLHF, `openrlhf/cli/serve_rm.py` (58ec6ff).
+Sources: vLLM, `vllm/entrypoints/pooling/{classify,pooling,scoring,base}/protocol.py` (the last
+three at 01cfbaf, 004706d and 020638a); SGLang, `classify_request` of
+`python/sglang/srt/entrypoints/http_server.py`, whose body is `EmbeddingReqInput`; OpenRLHF,
+`openrlhf/cli/serve_rm.py` (58ec6ff).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from judgegym.llm import wire
 from judgegym.llm.responses.choices import NotACompletion
 from judgegym.llm.wire import JSON, Choice, Message
 
-RewardProtocol = Literal["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"]
+RewardProtocol = Literal[
+    "vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class RewardInput:
     Attributes:
         prompt: the prompt as a text.
         response: the response.
-        messages: the conversation: the turns of the prompt, and the response as the assistant's last one.
+        messages: the conversation: the turns of the prompt, and the response as the assistant's
+            last one.
         text: the conversation as one text, where the server takes no messages; empty otherwise.
     """
 
@@ -50,8 +54,10 @@ class Protocol:
         body: the request for inputs, but for the model's name.
         items: the items of an answer with its usage; raises `NotACompletion` for another shape.
         takes: what of an input it reads; `messages` are of one input a request.
-        has_activation: a field `use_activation` switches between raw numbers and those after the activation.
-        adds_bos: its tokenizer adds the token at which a text begins, so that the text must not begin with it.
+        has_activation: a field `use_activation` switches between raw numbers and those after the
+            activation.
+        adds_bos: its tokenizer adds the token at which a text begins, so that the text must not
+            begin with it.
     """
 
     path: str
@@ -69,7 +75,9 @@ class Protocol:
         """
         items, usage = self.items(body)
         if len(items) != count:
-            raise NotACompletion(f"the answer of {self.path} has {len(items)} items for {count} responses")
+            raise NotACompletion(
+                f"the answer of {self.path} has {len(items)} items for {count} responses"
+            )
         return [wire.dumps(item).decode() for item in items], usage
 
 
@@ -95,10 +103,14 @@ def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
         value = entry[name]
         if isinstance(value, list) and value and isinstance(value[-1], list):
             value = value[-1]
-        by_index[entry.get("index")] = {"label": entry["label"], name: value} if "label" in entry else value
+        by_index[entry.get("index")] = (
+            {"label": entry["label"], name: value} if "label" in entry else value
+        )
     if by_index.keys() != {*range(len(entries))}:
         raise NotACompletion(f"the entries of 'data' have the indices {[*by_index]}, not one each")
-    return [by_index[place] for place in range(len(entries))], cast("dict[str, JSON]", body).get("usage")
+    return [by_index[place] for place in range(len(entries))], cast("dict[str, JSON]", body).get(
+        "usage"
+    )
 
 
 def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
@@ -111,16 +123,23 @@ def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
 def _vllm(path: str, name: str) -> Protocol:
     def body(inputs: Sequence[RewardInput]) -> Mapping[str, JSON]:
         texts = [each.text for each in inputs]
-        return {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
+        return (
+            {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
+        )
 
-    return Protocol(path, body, lambda answer: _vllm_items(answer, name), "messages", has_activation=True)
+    return Protocol(
+        path, body, lambda answer: _vllm_items(answer, name), "messages", has_activation=True
+    )
 
 
 PROTOCOLS: Mapping[RewardProtocol, Protocol] = {
     "vllm_classify": _vllm("/classify", "probs"),
     "vllm_score": Protocol(
         "/score",
-        lambda inputs: {"text_1": [each.prompt for each in inputs], "text_2": [each.response for each in inputs]},
+        lambda inputs: {
+            "text_1": [each.prompt for each in inputs],
+            "text_2": [each.response for each in inputs],
+        },
         lambda answer: _vllm_items(answer, "score"),
         "pair",
         has_activation=True,
@@ -131,7 +150,10 @@ PROTOCOLS: Mapping[RewardProtocol, Protocol] = {
     ),
     "openrlhf": Protocol(
         "/get_reward",
-        lambda inputs: {"query": [each.text for each in inputs], "prompts": [each.prompt for each in inputs]},
+        lambda inputs: {
+            "query": [each.text for each in inputs],
+            "prompts": [each.prompt for each in inputs],
+        },
         lambda answer: (_list_of(answer, "rewards"), None),
         "text",
         adds_bos=False,
@@ -147,26 +169,34 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
     """The number of an item.
 
     Args:
-        choice: its text is the item as JSON: a number, a list of numbers by class, or such a list with the label of the
-            likeliest class.
+        choice: its text is the item as JSON: a number, a list of numbers by class, or such a list
+            with the label of the likeliest class.
         label: the index of the class whose number counts; `None` for a model that returns one.
 
     Raises:
         AmbiguousLabel: there are several numbers and no label, or fewer than it says.
     """
     item = wire.loads(choice.text)
-    likeliest, found = (item.get("label"), item.get("probs")) if isinstance(item, dict) else (None, item)
+    likeliest, found = (
+        (item.get("label"), item.get("probs")) if isinstance(item, dict) else (None, item)
+    )
     numbers = found if isinstance(found, list) else [found]
     finite = [float(value) for value in numbers if _is_finite(value)]
     if not numbers or len(finite) < len(numbers):
-        return NoVerdict(f"the reward model's answer is no finite number: {wire.shorten(choice.text, 120)}")
+        return NoVerdict(
+            f"the reward model's answer is no finite number: {wire.shorten(choice.text, 120)}"
+        )
     if label is None and len(numbers) == 1:
         label = 0
     if label is None or not -len(numbers) <= label < len(numbers):
-        classes = "1 class" if len(numbers) == 1 else f"{len(numbers)} classes, 0 to {len(numbers) - 1}"
+        classes = (
+            "1 class" if len(numbers) == 1 else f"{len(numbers)} classes, 0 to {len(numbers) - 1}"
+        )
         best = max(range(len(numbers)), key=lambda place: finite[place])
         words = f" (here the highest is {best}{'' if likeliest is None else f', {likeliest!r}'})"
-        raise AmbiguousLabel(f"the model returns {classes}{words}; expected the index of the one whose number counts")
+        raise AmbiguousLabel(
+            f"the model returns {classes}{words}; expected the index of the one whose number counts"
+        )
     return ParsedVerdict(finite[label])
 
 

@@ -81,7 +81,8 @@ class RubricDetail:
 
     Attributes:
         judgments: every call, in the order of its number; a call without a score was repeated.
-        spread: the standard deviation of the scores (n − 1 in the denominator); `None` for fewer than two.
+        spread: the standard deviation of the scores (n − 1 in the denominator); `None` for fewer
+            than two.
         gold: the gold score, if the judge is compared with it.
     """
 
@@ -99,7 +100,9 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         scale = self.settings.scale
         beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
         if beyond is not None:
-            raise TaskError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
+            raise TaskError(
+                f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}"
+            )
 
     def questions(self, task: JudgeTask) -> Sequence[Question[RubricVerdict]]:
         """Ask for the score, in as many independent judgments as the settings say."""
@@ -114,7 +117,9 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         )
         return [question]
 
-    def combine(self, task: JudgeTask, answers: Sequence[Answers[RubricVerdict]]) -> Judgment[RubricDetail]:
+    def combine(
+        self, task: JudgeTask, answers: Sequence[Answers[RubricVerdict]]
+    ) -> Judgment[RubricDetail]:
         """Pool the scores."""
         (replies,) = answers
         settings, scale = self.settings, self.settings.scale
@@ -124,11 +129,15 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         confidences = self._confidences(scores, replies)
         if len(values) < settings.samples_per_item:
             errors = errors_of(replies.calls)
-            explanation = f"{len(values)} of {settings.samples_per_item} judgments have a score: {errors}"
+            explanation = (
+                f"{len(values)} of {settings.samples_per_item} judgments have a score: {errors}"
+            )
             failed = failed_judgment(replies.calls, explanation=explanation, detail=detail)
             return replace(failed, confidences=confidences)
         pooled = pool(values, settings.samples_pooling)
-        reasons = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
+        reasons = [
+            feedback_text(score.text) or score.text for score in scores if score.value is not None
+        ]
         return Judgment(
             pooled,
             Status.OK,
@@ -140,7 +149,9 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             confidences=confidences,
         )
 
-    def critique_requests(self, task: JudgeTask, answers: Answers[RubricVerdict]) -> list[CritiqueRequest]:
+    def critique_requests(
+        self, task: JudgeTask, answers: Answers[RubricVerdict]
+    ) -> list[CritiqueRequest]:
         """One request for each judgment with a score; each is reconsidered separately."""
         messages = answers.question.prompt.messages
         calls = [(call.name, answers.revised(call.name, call)) for call in answers.calls]
@@ -161,7 +172,9 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
 
     def _rubric(self, task: JudgeTask) -> Rubric:
         """The rubric of the task or the general one."""
-        return Rubric(task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale)
+        return Rubric(
+            task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale
+        )
 
     def _read(self, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
         """Read the score, and the probabilities of all scores if they count.
@@ -181,25 +194,33 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         probabilities = score_probabilities(choice, scale, tag=tag)
         if isinstance(probabilities, NoVerdict):
             return probabilities
-        verdict = RubricVerdict(score.value, mean_score(probabilities), probabilities.get(score.value, 0.0))
+        verdict = RubricVerdict(
+            score.value, mean_score(probabilities), probabilities.get(score.value, 0.0)
+        )
         return ParsedVerdict(verdict)  # of all probabilities, not of a place in the text
 
     def _score(self, call: JudgeCall[RubricVerdict]) -> RubricScore:
         score, expected, _ = call.value or (None, None, None)
         settings = self.settings
         # An endpoint that refuses the object is asked for the other format.
-        is_object = settings.judge_output == "json_schema" and is_strict_object(call.text, settings.scale)
+        is_object = settings.judge_output == "json_schema" and is_strict_object(
+            call.text, settings.scale
+        )
         strict = is_object or is_strict_feedback(call.text, settings.output_format, settings.scale)
         return RubricScore(score, expected, call.text, strict, call.error)
 
     @staticmethod
-    def _confidences(scores: Sequence[RubricScore], replies: Answers[RubricVerdict]) -> dict[str, float]:
+    def _confidences(
+        scores: Sequence[RubricScore], replies: Answers[RubricVerdict]
+    ) -> dict[str, float]:
         """`votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all calls."""
         levels = [score.score for score in scores if score.score is not None]
         confidences = {"votes": agreement(levels)} if len(levels) > 1 else {}
         calls = chain(replies.calls, *replies.revisions.values())
         verdicts = [call.value for call in calls if call.value is not None]
-        probabilities = [verdict.probability for verdict in verdicts if verdict.probability is not None]
+        probabilities = [
+            verdict.probability for verdict in verdicts if verdict.probability is not None
+        ]
         return {**confidences, "probability": min(probabilities)} if probabilities else confidences
 
 

@@ -1,18 +1,21 @@
 """The rubric judge's prompt and the parser of its score, shared by judges and by policies with `role=judge`.
 
-In the default format and layout, with a reference and the scale from 1 to 5, prompt and layout are the specification's,
-byte for byte. `result` asks for the format that Prometheus judges are trained on.
+In the default format and layout, with a reference and the scale from 1 to 5, prompt and layout are
+the specification's, byte for byte. `result` asks for the format that Prometheus judges are trained
+on.
 
-Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
+    (2023).
 
 The settings of the rubric judge.
 
-A plausible reply of the rubric judge, for the offline stand-in, in the format and on the scale of the prompt.
+A plausible reply of the rubric judge, for the offline stand-in, in the format and on the scale of
+the prompt.
 
 The expected score: the mean over the judge's token probabilities, in place of the sampled number.
 
-Source: Liu et al., G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment (2023), section 2: Σ p(s)·s over the
-scores s of the scale.
+Source: Liu et al., G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment (2023), section
+2: Σ p(s)·s over the scores s of the scale.
 """
 
 from __future__ import annotations
@@ -36,7 +39,12 @@ from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.message_template import MessageTemplate, join_instructions
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.rubric_scores import RubricFormat, feedback_score, feedback_text, prometheus_result
+from judgegym.judges.parsing.rubric_scores import (
+    RubricFormat,
+    feedback_score,
+    feedback_text,
+    prometheus_result,
+)
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice, Token
 
@@ -53,15 +61,18 @@ def mean_score(probabilities: Mapping[int, float]) -> float:
     return math.fsum(score * probability for score, probability in probabilities.items())
 
 
-def score_probabilities(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) -> Mapping[int, float] | NoVerdict:
+def score_probabilities(
+    choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]
+) -> Mapping[int, float] | NoVerdict:
     """The probability of each score among the alternatives to the token that holds the score.
 
-    White space around tokens is ignored, the probabilities of tokens with the same score are added, and the
-    probabilities of the scale's scores are renormalised.
+    White space around tokens is ignored, the probabilities of tokens with the same score are added,
+    and the probabilities of the scale's scores are renormalised.
 
     Args:
         choice: a judge's answer that has a score.
-        scale: the scores; single digits, because a token may hold only the first digit of a longer number.
+        scale: the scores; single digits, because a token may hold only the first digit of a longer
+            number.
         tag: the text before the score, in any case, or what matches it; its last occurrence counts.
 
     Returns:
@@ -72,7 +83,8 @@ def score_probabilities(choice: Choice, scale: Scale, *, tag: str | re.Pattern[s
     """
     if choice.tokens is None:
         raise SettingsError(
-            "weighting=logprobs: the judge's endpoint returns no top_logprobs; take another endpoint, or weighting=none"
+            "weighting=logprobs: the judge's endpoint returns no top_logprobs; take another "
+            "endpoint, or weighting=none"
         )
     token = _behind(tag, choice.tokens)
     if token is None:
@@ -84,7 +96,9 @@ def score_probabilities(choice: Choice, scale: Scale, *, tag: str | re.Pattern[s
             mass[int(digits)] = mass.get(int(digits), 0.0) + math.exp(min(logprob, 0.0))
     total = math.fsum(mass.values())
     if not total >= LEAST_MASS:  # true for NaN, too
-        return NoVerdict(f"the scale's tokens have {total:.2f} of the probability; expected {LEAST_MASS} or more")
+        return NoVerdict(
+            f"the scale's tokens have {total:.2f} of the probability; expected {LEAST_MASS} or more"
+        )
     return {score: probability / total for score, probability in mass.items()}
 
 
@@ -96,7 +110,8 @@ def check_scale(scale: Scale) -> None:
     """
     if scale.low < 0 or scale.high > 9:
         raise SettingsError(
-            f"weighting=logprobs needs scores of one digit, and the scale goes from {scale.low} to {scale.high}"
+            f"weighting=logprobs needs scores of one digit, and the scale goes from {scale.low} to "
+            f"{scale.high}"
         )
 
 
@@ -135,7 +150,8 @@ _END = "### End Of Response To Evaluate{tag}"
 _REQUEST = "Please evaluate the response according to the score rubric"
 _TEMPLATES: Mapping[PromptLayout, MessageTemplate] = {
     "published": MessageTemplate(
-        (_INSTRUCTION, _REFERENCE, _RUBRIC, _RESPONSE, "---{tag}", f"{_REQUEST} above."), _LOOKALIKES
+        (_INSTRUCTION, _REFERENCE, _RUBRIC, _RESPONSE, "---{tag}", f"{_REQUEST} above."),
+        _LOOKALIKES,
     ),
     "shared_first": MessageTemplate(
         (f"{_REQUEST} below.", _RUBRIC, _INSTRUCTION, _REFERENCE, _RESPONSE, _END), _LOOKALIKES
@@ -171,7 +187,11 @@ class Rubric:
     @property
     def text(self) -> str:
         """The rubric as the prompt shows it: the question, then a line for each description of a score."""
-        lines = [f"Score {level}: {self.levels[level]}" for level in self.scale.levels if level in self.levels]
+        lines = [
+            f"Score {level}: {self.levels[level]}"
+            for level in self.scale.levels
+            if level in self.levels
+        ]
         return "\n".join([self.criteria, *lines])
 
     @property
@@ -179,20 +199,25 @@ class Rubric:
         """The rubric for a judge that gives no score of the scale: with the meaning of its descriptions' scores."""
         if not self.levels:
             return self.criteria
-        return f"{self.text}\nIn these descriptions {self.scale.low} is the worst score and {self.scale.high} the best."
+        return (
+            f"{self.text}\nIn these descriptions {self.scale.low} is the worst score and "
+            f"{self.scale.high} the best."
+        )
 
 
-def rubric_prompt(rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings, *, system: str = "") -> Prompt:
+def rubric_prompt(
+    rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings, *, system: str = ""
+) -> Prompt:
     """The judge's prompt; without a reference it has neither the section nor the sentence about it.
 
-    In `shared_first` the rubric comes before the instruction, because several rows may have the same one, and nothing
-    but the response's end comes after it.
+    In `shared_first` the rubric comes before the instruction, because several rows may have the
+    same one, and nothing but the response's end comes after it.
 
     Args:
         rubric: the rubric.
         task: the instruction with one response, and with a reference if there is one.
-        settings: the format of the judge's answer, the order of the sections, and the text that replaces the built-in
-            system prompt.
+        settings: the format of the judge's answer, the order of the sections, and the text that
+            replaces the built-in system prompt.
         system: text before the system prompt.
     """
     layout, instructions = settings.judge_prompt_layout, settings.judge_system_prompt
@@ -211,16 +236,23 @@ def rubric_prompt(rubric: Rubric, task: JudgeTask, settings: RubricJudgeSettings
 
 @lru_cache(maxsize=64)  # it does not depend on what is judged
 def rubric_instructions(
-    scale: Scale, output_format: RubricFormat, layout: PromptLayout = "published", *, with_reference: bool
+    scale: Scale,
+    output_format: RubricFormat,
+    layout: PromptLayout = "published",
+    *,
+    with_reference: bool,
 ) -> str:
     """The system prompt, which names the sections in their order.
 
-    For the scale from 1 to 5, a reference, `feedback_score` and the published layout it is the specification's.
+    For the scale from 1 to 5, a reference, `feedback_score` and the published layout it is the
+    specification's.
     """
     feedback, score = TAGS[output_format]
     names = {
         "prompt": "an instruction, ",
-        "reference": f"a reference answer that gets a score of {scale.high}, " if with_reference else "",
+        "reference": f"a reference answer that gets a score of {scale.high}, "
+        if with_reference
+        else "",
         "rubric": "a score rubric representing an evaluation criterion, ",
     }
     words = {
@@ -285,7 +317,9 @@ class RubricJudgeSettings(PromptLayoutSettings):
 
     def built_in_prompt(self) -> str:
         """The system prompt for rows with a reference."""
-        return rubric_instructions(self.scale, self.output_format, self.judge_prompt_layout, with_reference=True)
+        return rubric_instructions(
+            self.scale, self.output_format, self.judge_prompt_layout, with_reference=True
+        )
 
 
 _SCALE = re.compile(r"\ban integer (?:number )?between (-?[0-9]{1,9}) and (-?[0-9]{1,9})\b")
@@ -300,7 +334,10 @@ def _reply(shown: ShownPrompt) -> str:
         low, high = _USUAL_SCALE
     score = low + int((high - low + 1) * shown.merit)
     level = "the best" if score == high else "the worst" if score == low else "a middle"
-    feedback = f"By the words that the response shares with the instruction, this is {level} level of the rubric."
+    feedback = (
+        f"By the words that the response shares with the instruction, this is {level} level of the "
+        "rubric."
+    )
     if shown.instructions.rfind("[RESULT]") > shown.instructions.rfind("[SCORE]"):
         return f"Feedback: {feedback} [RESULT] {score}"
     return f"[FEEDBACK] {feedback}\n[SCORE] {score}"

@@ -1,8 +1,10 @@
 """Rules that no bound on their time is known for, so that only a worker applies them: expression, regex, JSON schema.
 
-Each function imports its library, and returns what compares a text with the expected value. Workers import this module.
+Each function imports its library, and returns what compares a text with the expected value. Workers
+import this module.
 
-Sources: math-verify (Hugging Face) for expressions; JSON Schema in the draft that a schema names (`$schema`).
+Sources: math-verify (Hugging Face) for expressions; JSON Schema in the draft that a schema names
+    (`$schema`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _COMES_AFTER = re.compile(r"""\s*(?:[\]}]|,\s*["\[{])""")
 def _is_part(found: TextObject) -> bool:
     """Whether an object is one of an array, or of a larger object that is broken."""
     start, end = found.at
-    return bool(_GOES_BEFORE.search(found.source[max(0, start - 100) : start]) or _COMES_AFTER.match(found.source, end))
+    return bool(
+        _GOES_BEFORE.search(found.source[max(0, start - 100) : start])
+        or _COMES_AFTER.match(found.source, end)
+    )
 
 
 def _refuse(constant: str) -> None:
@@ -40,13 +45,17 @@ def expression() -> Comparison:
     from math_verify import parse, verify  # late: sympy takes seconds
 
     for name in ("math_verify", "latex2sympy2_extended"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # they log texts, and that the worker has the time limit
+        logging.getLogger(name).setLevel(
+            logging.CRITICAL
+        )  # they log texts, and that the worker has the time limit
 
     def compare(text: str, expected: str) -> RuleFinding:
         gold = [] if _IN_MATHS.search(expected) else parse(f"${expected}$", parsing_timeout=None)
         gold = gold or parse(expected.rpartition("####")[2], parsing_timeout=None)
         if not gold:
-            return cannot_say("the expected value is no expression", expected=expected, is_unusable=True)
+            return cannot_say(
+                "the expected value is no expression", expected=expected, is_unusable=True
+            )
         given = parse(text, parsing_timeout=None)
         if not given:
             return cannot_say("the text has no expression", expected=str(gold[-1]))
@@ -66,9 +75,13 @@ def regex() -> Comparison:
         try:
             pattern = re.compile(expected)
         except (re.error, OverflowError) as error:
-            return cannot_say(f"no regular expression: {error}", expected=expected, is_unusable=True)
+            return cannot_say(
+                f"no regular expression: {error}", expected=expected, is_unusable=True
+            )
         match = pattern.search(text)
-        return RuleFinding.of(holds=match is not None, found=None if match is None else match[0], expected=expected)
+        return RuleFinding.of(
+            holds=match is not None, found=None if match is None else match[0], expected=expected
+        )
 
     return compare
 
@@ -93,7 +106,11 @@ def json_schema() -> Comparison:
         except (ValueError, SchemaError) as error:
             message = getattr(error, "message", str(error))
             return cannot_say(f"no JSON schema: {message}", expected=expected, is_unusable=True)
-        objects = (found.written for found in last_first(text, max(1, len(text)))[:1] if not _is_part(found))
+        objects = (
+            found.written
+            for found in last_first(text, max(1, len(text)))[:1]
+            if not _is_part(found)
+        )
         for each in (text, *_FENCED.findall(text)[-1:], *objects):
             try:
                 value = json.loads(each, parse_constant=_refuse)
@@ -101,7 +118,11 @@ def json_schema() -> Comparison:
                 continue
             wrong = best_match(checks.iter_errors(value))
             said = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
-            return RuleFinding.of(holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said)
-        return RuleFinding.of(holds=False, found=None, expected="JSON of the schema", why="the text has no JSON")
+            return RuleFinding.of(
+                holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said
+            )
+        return RuleFinding.of(
+            holds=False, found=None, expected="JSON of the schema", why="the text has no JSON"
+        )
 
     return compare

@@ -30,13 +30,17 @@ class RuleFinding(NamedTuple):
     is_unusable: bool = False
 
     @classmethod
-    def of(cls, *, holds: bool, found: str | None, expected: str | None, why: str = "") -> RuleFinding:
+    def of(
+        cls, *, holds: bool, found: str | None, expected: str | None, why: str = ""
+    ) -> RuleFinding:
         """The finding of a rule that holds or does not: 1.0 or 0.0."""
         return cls(float(holds), found, expected, why).shortened()
 
     def shortened(self) -> RuleFinding:
         """The finding with its texts cut."""
-        found, expected = (None if text is None else shorten(text) for text in (self.found, self.expected))
+        found, expected = (
+            None if text is None else shorten(text) for text in (self.found, self.expected)
+        )
         return self._replace(found=found, expected=expected, why=shorten(self.why))
 
 

@@ -1,8 +1,9 @@
 """The judge of rules: a score from 0 to 1 without a call, or the reason why the rule cannot say.
 
-Guarantees: no text makes it raise. A rule that cannot say is a judgment without a score (`unparsable`) whose detail has
-`says=False`; a function of the user's own that raises, or whose process dies, is a failed judgment (`judge_failed`)
-without a detail. What no bound on its time is known for runs in a worker process that is killed at the limit.
+Guarantees: no text makes it raise. A rule that cannot say is a judgment without a score
+(`unparsable`) whose detail has `says=False`; a function of the user's own that raises, or whose
+process dies, is a failed judgment (`judge_failed`) without a detail. What no bound on its time is
+known for runs in a worker process that is killed at the limit.
 """
 
 from __future__ import annotations
@@ -49,11 +50,27 @@ class RuleDetail:
 
 _Match: TypeAlias = Callable[[Any, str], RuleFinding]
 """Compares a response's answer, or its tool calls, with an expected text."""
-_COMPARISONS = (number, exact, normalised, contains, multiple_choice, traces.tool_called, traces.tool_order)
+_COMPARISONS = (
+    number,
+    exact,
+    normalised,
+    contains,
+    multiple_choice,
+    traces.tool_called,
+    traces.tool_order,
+)
 _MATCHES: Mapping[str, _Match] = {each.__name__: each for each in _COMPARISONS}
 """The rules that compare the answer, or tool calls, with an expected text, in time that is linear in both."""
-_LIBRARIES = {"expression": expression, "regex": regex, "json_schema": json_schema, "language": language}
-_IN_WORKERS: Mapping[str, Callable[[], _Match]] = {**_LIBRARIES, "tool_not_called": traces.tool_not_called}
+_LIBRARIES = {
+    "expression": expression,
+    "regex": regex,
+    "json_schema": json_schema,
+    "language": language,
+}
+_IN_WORKERS: Mapping[str, Callable[[], _Match]] = {
+    **_LIBRARIES,
+    "tool_not_called": traces.tool_not_called,
+}
 """The rules that a worker applies, each by what loads it."""
 _OF_TOOLS = frozenset(("tool_called", "tool_order", "tool_not_called"))
 _OF_TRACE = {"ends_with_answer": traces.ends_with_answer, "tool_errors": traces.tool_errors}
@@ -64,12 +81,14 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
 
     is_shown_texts = False
 
-    def __init__(self, settings: RuleSettings, client: ChatClient, rubric: str | None = None) -> None:
+    def __init__(
+        self, settings: RuleSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
         """Check the rule; `client` is never asked.
 
         Raises:
-            SettingsError: no rule is named, its expected value is none that it can compare with, its file cannot be
-                loaded, or its library is not installed.
+            SettingsError: no rule is named, its expected value is none that it can compare with,
+                its file cannot be loaded, or its library is not installed.
         """
         super().__init__(settings, client, rubric)
         if settings.rule is None:
@@ -82,7 +101,10 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             self._match = partial(number, tolerance=settings.rule_tolerance)
         found: RuleFinding | JobFailure | None = None
         if self.rule not in READS:
-            found = apply_now(Job(own_function, (self.rule, settings.rule_digest or ""), None), settings.rule_timeout)
+            found = apply_now(
+                Job(own_function, (self.rule, settings.rule_digest or ""), None),
+                settings.rule_timeout,
+            )
         elif expected is not None and self._match is not None:
             found = self._match("", expected)
         elif expected is not None:
@@ -98,10 +120,17 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
         if isinstance(finding, JobFailure):
             return Judgment(None, Status.JUDGE_FAILED, explanation=f"{self.rule}: {finding}")
         if finding.score == 0 and self.settings.rule_mismatch == "cannot_say":
-            finding = finding._replace(score=None, why=f"found {finding.found!r}, expected {finding.expected!r}")
+            finding = finding._replace(
+                score=None, why=f"found {finding.found!r}, expected {finding.expected!r}"
+            )
         detail = RuleDetail(self.rule, finding.score is not None, finding.found, finding.expected)
         if finding.score is None:
-            return Judgment(None, Status.UNPARSABLE, explanation=f"the rule cannot say: {finding.why}", detail=detail)
+            return Judgment(
+                None,
+                Status.UNPARSABLE,
+                explanation=f"the rule cannot say: {finding.why}",
+                detail=detail,
+            )
         explanation = finding.why or f"found {finding.found!r}, expected {finding.expected!r}"
         return Judgment(
             finding.score,
@@ -117,14 +146,23 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
         response, trace, written = task.response, task.trace, "".join(task.written)
         if self.rule not in READS:
             shown = RuleTask(task.prompt, response, task.reference, task.context, trace, written)
-            return await apply_in_worker(Job(own_function, (self.rule, settings.rule_digest or ""), (shown,)), limit_s)
+            return await apply_in_worker(
+                Job(own_function, (self.rule, settings.rule_digest or ""), (shown,)), limit_s
+            )
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
-            return length(response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)
+            return length(
+                response,
+                settings.rule_length_unit,
+                settings.rule_soft_limit,
+                settings.rule_hard_limit,
+            )
         if self.rule == "repetition":
             return repetition(response)
         if self.rule == "thinking_format":
-            return thinking_format(written or response, opened_by_template=settings.rule_opened_by_template)
+            return thinking_format(
+                written or response, opened_by_template=settings.rule_opened_by_template
+            )
         if not trace and self.rule in _OF_TOOLS | _OF_TRACE.keys():
             return cannot_say(traces.NO_TRACE)
         if self.rule in _OF_TRACE:
@@ -134,7 +172,9 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             expected = f"={task.prompt}" if self.rule == "language" else task.reference
         if expected is None:
             return cannot_say("the row has no reference, and rule_expected is not set")
-        given = tuple(call for turn in trace for call in turn.calls) if self.rule in _OF_TOOLS else text
+        given = (
+            tuple(call for turn in trace for call in turn.calls) if self.rule in _OF_TOOLS else text
+        )
         if self._match is not None:
             return self._match(given, expected)
         found = await apply_in_worker(self._job(given, expected), limit_s)

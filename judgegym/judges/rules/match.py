@@ -1,9 +1,11 @@
 """Rules that compare a response with an expected text: number, exact, normalised, contains, multiple choice.
 
-Guarantees: linear time; never raises on any text. They read the answer, which is the text after its thinking; what the
-expected text lacks (a number, a letter) is "cannot say", as is a response without one.
+Guarantees: linear time; never raises on any text. They read the answer, which is the text after its
+thinking; what the expected text lacks (a number, a letter) is "cannot say", as is a response
+without one.
 
-Sources: normalisation as in the evaluation script of SQuAD 1.1 (Rajpurkar et al., 2016), with Unicode's NFKC before it.
+Sources: normalisation as in the evaluation script of SQuAD 1.1 (Rajpurkar et al., 2016), with
+    Unicode's NFKC before it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _FRACTION = re.compile(
     r"((?<![\w)}])[-+−]\s{0,4})?"
     r"\\[dt]?frac\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}"
 )
-_THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|,?\\!|\\[,;]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))")
+_THOUSANDS = re.compile(
+    r"(?<=[0-9])(?:\{,\}|,?\\!|\\[,;]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))"
+)
 """What stands between groups of three digits in LaTeX, or as a space that does not break a line."""
 _CURRENCY_BEHIND_SIGN = re.compile(r"(?<=[-−])\\?[$€£¥]\s?(?=[0-9.])")
 _CONTEXT = Context(prec=1000, traps=[])
@@ -47,8 +51,9 @@ def boxed(text: str) -> str | None:
 def last_number(text: str) -> tuple[Decimal, str] | None:
     r"""The last number of a text, with its words; `None` without one.
 
-    Commas between groups of three digits (in LaTeX also `{,}` and small spaces), an exponent, a fraction (`3/4`,
-    `\frac{3}{4}`) and a minus sign of Unicode are read; signs of currency, units and per cent are not.
+    Commas between groups of three digits (in LaTeX also `{,}` and small spaces), an exponent, a
+    fraction (`3/4`, `\frac{3}{4}`) and a minus sign of Unicode are read; signs of currency, units
+    and per cent are not.
 
     >>> last_number("It costs $1,250.50, not 3.")[0], last_number("so x = -3/4")[0]
     (Decimal('3'), Decimal('-0.75'))
@@ -85,7 +90,8 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
     Args:
         text: the answer.
         expected: the expected text, such as `18` or a solution that ends with `#### 18`.
-        tolerance: the largest difference as a share of the expected number, of 1 where that is 0; 0 for exact equality.
+        tolerance: the largest difference as a share of the expected number, of 1 where that is 0; 0
+            for exact equality.
     """
     wanted = last_number(boxed(expected) or expected)
     if wanted is None:
@@ -103,7 +109,9 @@ def exact(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, but for white space at both ends."""
     if not expected.strip():
         return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
-    return RuleFinding.of(holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip())
+    return RuleFinding.of(
+        holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip()
+    )
 
 
 def normalised_text(text: str) -> str:
@@ -120,7 +128,9 @@ def normalised(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, both normalised."""
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
-        return cannot_say("nothing is left of the expected value, normalised", expected=expected, is_unusable=True)
+        return cannot_say(
+            "nothing is left of the expected value, normalised", expected=expected, is_unusable=True
+        )
     return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)
 
 
@@ -128,11 +138,15 @@ def contains(text: str, expected: str) -> RuleFinding:
     """Whether the expected text occurs in the answer, both normalised, and not within a word of Latin letters."""
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
-        return cannot_say("nothing is left of the expected value, normalised", expected=expected, is_unusable=True)
+        return cannot_say(
+            "nothing is left of the expected value, normalised", expected=expected, is_unusable=True
+        )
     before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
     after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
     at = re.search(f"{before}{re.escape(wanted)}{after}", given) if wanted in given else None
-    return RuleFinding.of(holds=at is not None, found=None if at is None else at[0], expected=wanted)
+    return RuleFinding.of(
+        holds=at is not None, found=None if at is None else at[0], expected=wanted
+    )
 
 
 _SAID = re.compile(
@@ -152,10 +166,11 @@ _ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:(?P<bare>[\s*_)\]}.:$]*)|[).:][ *_].
 def choice_in(text: str) -> str | None:
     """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
 
-    What is said of an option is no choice of it, and a bare letter on the last line comes after all that was said.
+    What is said of an option is no choice of it, and a bare letter on the last line comes after all
+    that was said.
 
-    >>> choice_in("So the answer is (B). Option C is wrong."), choice_in("C) 42"), choice_in("A good question.")
-    ('B', 'C', None)
+    >>> choice_in("So the answer is (B). Option C is wrong."), choice_in("C) 42"), choice_in("A good
+    question.") ('B', 'C', None)
     """
     inside, said = boxed(text), list[str]()
     if inside is not None:
@@ -173,7 +188,9 @@ def multiple_choice(text: str, expected: str) -> RuleFinding:
     """Compare the letter that the answer chooses with the expected one."""
     wanted, given = choice_in(expected), choice_in(text)
     if wanted is None:
-        return cannot_say("the expected value is no letter of a choice", expected=expected, is_unusable=True)
+        return cannot_say(
+            "the expected value is no letter of a choice", expected=expected, is_unusable=True
+        )
     if given is None:
         return cannot_say("the text chooses no letter", expected=wanted)
     return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)

@@ -1,8 +1,8 @@
 """Rules that measure a response by itself: its length, its language, the format of its thinking.
 
-A length scores 1.0 up to the soft limit, 0.0 from beyond the hard limit on, and linearly less between. A language is
-told by py3langid, whose probability must be at least one half; it runs in a worker, since its model takes a second to
-load.
+A length scores 1.0 up to the soft limit, 0.0 from beyond the hard limit on, and linearly less
+between. A language is told by py3langid, whose probability must be at least one half; it runs in a
+worker, since its model takes a second to load.
 """
 
 from __future__ import annotations
@@ -25,16 +25,30 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
 
     Args:
         text: the response.
-        unit: what is counted. Words are separated by white space; tokens are counted as `count_tokens` does.
+        unit: what is counted. Words are separated by white space; tokens are counted as
+            `count_tokens` does.
         soft: up to this length the score is 1.0; `None` for the hard limit.
-        hard: at this length the score is 0.0, unless it is the soft limit, too; beyond it in any case.
+        hard: at this length the score is 0.0, unless it is the soft limit, too; beyond it in any
+            case.
 
     >>> [length("a " * count, "words", 2, 4).score for count in (2, 3, 4, 5)]
     [1.0, 0.5, 0.0, 0.0]
     """
     soft = hard if soft is None else soft
-    counted = len(text.split()) if unit == "words" else len(text) if unit == "characters" else count_tokens(text)
-    score = 1.0 if counted <= soft else max(0.0, (hard - counted) / (hard - soft)) if hard > soft else 0.0
+    counted = (
+        len(text.split())
+        if unit == "words"
+        else len(text)
+        if unit == "characters"
+        else count_tokens(text)
+    )
+    score = (
+        1.0
+        if counted <= soft
+        else max(0.0, (hard - counted) / (hard - soft))
+        if hard > soft
+        else 0.0
+    )
     limits = f"at most {soft}" if hard == soft else f"at most {soft}, and never {hard}"
     return RuleFinding(score, f"{counted} {unit}", limits)
 
@@ -47,7 +61,9 @@ def repetition(text: str) -> RuleFinding:
     """
     words = text.lower().split()
     runs = [*zip(words, words[1:], words[2:], strict=False)]
-    return RuleFinding(len({*runs}) / len(runs) if runs else 1.0, f"{len({*runs})} of {len(runs)}", "no run twice")
+    return RuleFinding(
+        len({*runs}) / len(runs) if runs else 1.0, f"{len({*runs})} of {len(runs)}", "no run twice"
+    )
 
 
 def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
@@ -64,7 +80,9 @@ def language() -> Comparison:
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
     def told(text: str) -> str | None:
-        code, probability = identifier.classify(text[:_LOOKED_AT].encode("utf-8", "replace").decode())
+        code, probability = identifier.classify(
+            text[:_LOOKED_AT].encode("utf-8", "replace").decode()
+        )
         return str(code) if probability >= _LEAST_PROBABILITY else None
 
     def compare(text: str, expected: str) -> RuleFinding:
@@ -73,7 +91,9 @@ def language() -> Comparison:
             return cannot_say("the language of the prompt cannot be told")
         if wanted not in identifier.labels:
             known = ", ".join(sorted(code for code in identifier.labels if len(code) == 2))
-            return cannot_say(f"no code of a language; expected one of {known}", expected=wanted, is_unusable=True)
+            return cannot_say(
+                f"no code of a language; expected one of {known}", expected=wanted, is_unusable=True
+            )
         given = told(text)
         if given is None:
             return cannot_say("the language of the text cannot be told", expected=wanted)

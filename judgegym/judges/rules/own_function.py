@@ -3,8 +3,8 @@
     def score(response: str, task) -> float | bool | None:
         return response.count(task.prompt) == 0
 
-It gets the response, and the task (`RuleTask`) if it has a second parameter, and may be `async`. It returns a score
-from 0 to 1, True, False, or `None` if it cannot say.
+It gets the response, and the task (`RuleTask`) if it has a second parameter, and may be `async`. It
+returns a score from 0 to 1, True, False, or `None` if it cannot say.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class RuleTask:
         reference: the row's reference.
         context: the text that the response should be based on.
         trace: the turns of the response, with their tool calls; empty if it came as a text.
-        written: all that the policy wrote, where thinking was taken out of the response; otherwise empty.
+        written: all that the policy wrote, where thinking was taken out of the response; otherwise
+            empty.
     """
 
     prompt: str
@@ -52,16 +53,19 @@ def own_function(place: str, digest: str = "") -> Callable[[RuleTask], RuleFindi
 
     Args:
         place: `FILE.py:NAME`; modules beside the file can be imported in it.
-        digest: of the file's text, as the settings have noted it; empty for any. A worker that is started later loads
-            no other function than the first one.
+        digest: of the file's text, as the settings have noted it; empty for any. A worker that is
+            started later loads no other function than the first one.
 
     Raises:
-        ValueError: the file has another digest, or no function of this name. What the file raises is raised, too.
+        ValueError: the file has another digest, or no function of this name. What the file raises
+            is raised, too.
     """
     file, _, name = place.rpartition(":")
     path = Path(file).expanduser().resolve()
     if digest and digest != prompt_digest(path.read_text("utf-8")):
-        raise ValueError(f"{file} has changed since it was first loaded; begin a new run, or reload the server")
+        raise ValueError(
+            f"{file} has changed since it was first loaded; begin a new run, or reload the server"
+        )
     sys.path.insert(0, str(path.parent))
     function = runpy.run_path(str(path)).get(name)
     if not callable(function):
@@ -85,5 +89,7 @@ def _finding(value: Any) -> RuleFinding:
     if value is None:
         return cannot_say("the function returned None")
     if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-        raise ValueError(f"expected a number from 0 to 1, True, False or None, returned {value!r:.100}")
+        raise ValueError(
+            f"expected a number from 0 to 1, True, False or None, returned {value!r:.100}"
+        )
     return RuleFinding(float(value), f"{value}", None, f"the function returned {value}")

@@ -19,14 +19,25 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.rules.measure import LengthUnit
 
-_COMPARING = ("expression", "exact", "normalised", "contains", "regex", "multiple_choice", "json_schema", "language")
+_COMPARING = (
+    "expression",
+    "exact",
+    "normalised",
+    "contains",
+    "regex",
+    "multiple_choice",
+    "json_schema",
+    "language",
+)
 READS: Mapping[str, tuple[str, ...]] = {
     "number": ("rule_expected", "rule_mismatch", "rule_tolerance"),
     **dict.fromkeys(_COMPARING, ("rule_expected", "rule_mismatch")),
     "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
     "repetition": (),
     "thinking_format": ("rule_opened_by_template",),
-    **dict.fromkeys(("tool_called", "tool_not_called", "tool_order"), ("rule_expected", "rule_mismatch")),
+    **dict.fromkeys(
+        ("tool_called", "tool_not_called", "tool_order"), ("rule_expected", "rule_mismatch")
+    ),
     **dict.fromkeys(("ends_with_answer", "tool_errors"), ()),
 }
 """The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
@@ -38,11 +49,13 @@ class RuleSettings(JudgeSettings):
 
     rule: str | None = setting(None, common=True)
     """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,
-    language, length, repetition, thinking_format; of an agent's trace: tool_called, tool_not_called, tool_order,
+    language, length, repetition, thinking_format; of an agent's trace: tool_called,
+    tool_not_called, tool_order,
     ends_with_answer, tool_errors; or FILE.py:NAME for a function of your own."""
     rule_expected: AnyTextOrFile | None = setting(None)
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
-    expression, a JSON schema, a language's code such as de; of tools, names or patterns such as search,delete_*, or
+    expression, a JSON schema, a language's code such as de; of tools, names or patterns such as
+    search,delete_*, or
     objects such as {"name": "search", "arguments": {"city": "Rome"}}; @file reads it from a file."""
     rule_mismatch: Literal["score", "cannot_say"] = setting("score")
     """Choose what a response is that does not match what is expected. score: 0. cannot_say: not settled, so that in a
@@ -95,24 +108,38 @@ class RuleSettings(JudgeSettings):
     def _is_known(cls, value: str | None) -> str | None:
         if value is None or value in READS or _OWN.fullmatch(value):
             return value
-        raise ValueError(f"{value!r} is no rule; expected one of {', '.join(READS)}, or FILE.py:NAME")
+        raise ValueError(
+            f"{value!r} is no rule; expected one of {', '.join(READS)}, or FILE.py:NAME"
+        )
 
     @model_validator(mode="after")
     def _has_what_it_reads(self) -> Self:
-        idle = next((name for name in sorted(self.model_fields_set) if name.startswith("judge_")), None)
-        if idle is not None and type(self) is RuleSettings:  # beside other judges, their settings are there, too
+        idle = next(
+            (name for name in sorted(self.model_fields_set) if name.startswith("judge_")), None
+        )
+        if (
+            idle is not None and type(self) is RuleSettings
+        ):  # beside other judges, their settings are there, too
             raise ValueError(f"{idle}: a rule does not read it, since it asks no model")
         if self.rule is None:
             return self
         read = READS.get(self.rule, ())
         for name in type(self).model_fields:
             is_rules = name.startswith("rule_") and name not in ("rule_timeout", "rule_digest")
-            if is_rules and name not in read and getattr(self, name) != type(self).model_fields[name].default:
+            if (
+                is_rules
+                and name not in read
+                and getattr(self, name) != type(self).model_fields[name].default
+            ):
                 raise ValueError(f"{name}: the rule {self.rule} does not read it")
         if self.rule == "length" and self.rule_hard_limit is None:
-            raise ValueError("rule_hard_limit: the rule length needs it, with or without rule_soft_limit")
+            raise ValueError(
+                "rule_hard_limit: the rule length needs it, with or without rule_soft_limit"
+            )
         if self.rule_hard_limit is not None and (self.rule_soft_limit or 0) > self.rule_hard_limit:
-            raise ValueError(f"rule_soft_limit: expected at most rule_hard_limit, got {self.rule_soft_limit}")
+            raise ValueError(
+                f"rule_soft_limit: expected at most rule_hard_limit, got {self.rule_soft_limit}"
+            )
         if self.rule not in READS:
             self._note_digest(self.rule.rpartition(":")[0])
         return self
@@ -123,8 +150,11 @@ class RuleSettings(JudgeSettings):
         except (OSError, UnicodeDecodeError):
             return  # said where the function is loaded; settings of an earlier run may be read without the file
         if self.rule_digest not in (None, digest):
-            raise ValueError(f"rule_digest: {file} has another digest now, {digest}: it has changed")
+            raise ValueError(
+                f"rule_digest: {file} has another digest now, {digest}: it has changed"
+            )
         if self.rule_digest is None:
             self.rule_digest = digest
-            # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
+            # Not set by the user: a mount inherits only the settings that were given, so it must
+            # not inherit this one.
             self.model_fields_set.discard("rule_digest")

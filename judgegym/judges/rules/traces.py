@@ -1,9 +1,10 @@
 """Rules over the turns of an agent's response: which tools it called, in which order, and how it ends.
 
-Guarantees: linear time, but for regular expressions over arguments, which a worker applies; never raises on any trace.
-A name of a tool may be a pattern of Python's `fnmatch`; arguments are compared as JSON, in which 1 and 1.0 are equal
-and true is no number. A tool's result is an error where its format says so, or where it is a JSON object with an
-`error` that is not empty, or with `is_error` or `isError` true; of any other text it is not known.
+Guarantees: linear time, but for regular expressions over arguments, which a worker applies; never
+raises on any trace. A name of a tool may be a pattern of Python's `fnmatch`; arguments are compared
+as JSON, in which 1 and 1.0 are equal and true is no number. A tool's result is an error where its
+format says so, or where it is a JSON object with an `error` that is not empty, or with `is_error`
+or `isError` true; of any other text it is not known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from judgegym.llm.wire import JSON
 ToolComparison: TypeAlias = Callable[[Sequence[ToolCall], str], RuleFinding]
 """Compares the calls of a trace with the expected tools."""
 NO_TRACE = (
-    "the response came as a text, so its tool calls are not known; give a list of messages in its place, such as "
+    "the response came as a text, so its tool calls are not known; give a list of messages in its "
+    "place, such as "
     '[{"role": "assistant", "content": …, "tool_calls": […]}, {"role": "tool", "content": …}, …]'
 )
 _NAME = re.compile(r"[^\s,{}\"']+")
@@ -51,7 +53,11 @@ def _tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
     Raises:
         ValueError: it names no tool, or has arguments of another form.
     """
-    listed = wire.loads(expected) if expected.lstrip()[:1] in ("[", "{") else [*map(str.strip, expected.split(","))]
+    listed = (
+        wire.loads(expected)
+        if expected.lstrip()[:1] in ("[", "{")
+        else [*map(str.strip, expected.split(","))]
+    )
     found = list[_Tool]()
     for each in (listed if isinstance(listed, list) else [listed]) or [""]:
         fields = {"name": each} if isinstance(each, str) else each
@@ -59,13 +65,17 @@ def _tools(expected: str, *, as_text: bool = False) -> list[_Tool]:
             raise ValueError("expected names of tools, or objects with name and arguments")
         name, arguments = fields.get("name"), fields.get("arguments", {})
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"expected the name of a tool, or a pattern such as delete_*, not {name!r:.80}")
+            raise ValueError(
+                f"expected the name of a tool, or a pattern such as delete_*, not {name!r:.80}"
+            )
         tool = _Tool(name, cast("Mapping[str, JSON] | str", arguments))
         if not (isinstance(arguments, Mapping) or (as_text and isinstance(arguments, str))):
             raise ValueError(f"the arguments of {name}: expected an object")
         for pattern in tool.patterns if as_text else ():
             if not isinstance(pattern, str):
-                raise ValueError(f"the arguments of {name}: expected regular expressions, not {pattern!r:.80}")
+                raise ValueError(
+                    f"the arguments of {name}: expected regular expressions, not {pattern!r:.80}"
+                )
             re.compile(pattern)
         found.append(tool)
     return found
@@ -82,7 +92,9 @@ def _object(text: str) -> Mapping[str, JSON] | None:
 def _equal(one: object, other: object) -> bool:
     """Whether two values are equal as JSON."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(value, other[name]) for name, value in one.items())
+        return one.keys() == other.keys() and all(
+            _equal(value, other[name]) for name, value in one.items()
+        )
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_equal, one, other))
     return one == other and isinstance(one, bool) is isinstance(other, bool)
@@ -113,7 +125,9 @@ def _bounded(compare: ToolComparison) -> ToolComparison:
     return compared
 
 
-def _finding(*, holds: bool, calls: Sequence[ToolCall], expected: str, why: str = "") -> RuleFinding:
+def _finding(
+    *, holds: bool, calls: Sequence[ToolCall], expected: str, why: str = ""
+) -> RuleFinding:
     names = ", ".join(call.name for call in calls) or "no tool call"
     return RuleFinding.of(holds=holds, found=names, expected=expected, why=why)
 
@@ -137,24 +151,33 @@ def tool_order(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
 def tool_not_called() -> ToolComparison:
     """Whether no call is of one of the expected tools, with arguments that all regular expressions match.
 
-    Where the arguments of a call are no JSON object, each expression is looked for in their whole text, so that a
-    call cannot hide behind a broken argument.
+    Where the arguments of a call are no JSON object, each expression is looked for in their whole
+    text, so that a call cannot hide behind a broken argument.
     """
 
     def matches(tool: _Tool, call: ToolCall) -> bool:
         given = _object(call.arguments)
         if isinstance(tool.arguments, str):  # as written, and without JSON's escapes
             return any(re.search(tool.arguments, text) for text in (call.arguments, _text(given)))
-        texts = [call.arguments if given is None else _text(given.get(name)) for name in tool.arguments]
-        return all(re.search(cast(str, each), text) for each, text in zip(tool.patterns, texts, strict=True))
+        texts = [
+            call.arguments if given is None else _text(given.get(name)) for name in tool.arguments
+        ]
+        return all(
+            re.search(cast(str, each), text)
+            for each, text in zip(tool.patterns, texts, strict=True)
+        )
 
     @_bounded
     def compare(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
         tools = _tools(expected, as_text=True)
-        of_tools = ((call, tool) for call in calls for tool in tools if fnmatchcase(call.name, tool.name))
+        of_tools = (
+            (call, tool) for call in calls for tool in tools if fnmatchcase(call.name, tool.name)
+        )
         found = next((call for call, tool in of_tools if matches(tool, call)), None)
         why = "" if found is None else f"called {found.name}({found.arguments})"
-        return _finding(holds=found is None, calls=calls, expected=f"no call of {expected}", why=why)
+        return _finding(
+            holds=found is None, calls=calls, expected=f"no call of {expected}", why=why
+        )
 
     return compare
 
@@ -167,7 +190,8 @@ def _text(value: JSON) -> str:
 def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
     """Whether the last turn is the policy's own, with a text behind its thinking, and no tool call is left open.
 
-    A call of an earlier turn is open if no result answers its id; where results have no ids this is not checked.
+    A call of an earlier turn is open if no result answers its id; where results have no ids this is
+    not checked.
     """
     last, answered = trace[-1], {turn.answers for turn in trace}
     has_ids = all(turn.answers for turn in trace if not turn.is_of_policy)
@@ -176,9 +200,13 @@ def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
     if not last.is_of_policy:
         return RuleFinding.of(holds=False, found=f"a turn of the {last.role}", expected="an answer")
     if still_open:
-        return RuleFinding.of(holds=False, found=f"an open call of {still_open[0].name}", expected="an answer")
+        return RuleFinding.of(
+            holds=False, found=f"an open call of {still_open[0].name}", expected="an answer"
+        )
     text = after_thinking(last.text).strip()
-    return RuleFinding.of(holds=bool(text), found=text or "a turn without a text", expected="an answer")
+    return RuleFinding.of(
+        holds=bool(text), found=text or "a turn without a text", expected="an answer"
+    )
 
 
 def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
@@ -189,11 +217,14 @@ def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
         return cannot_say("the trace has no tool result")
     if unknown:
         return cannot_say(
-            f"{unknown} of {len(results)} tool results are no JSON object, and their format does not say whether they "
+            f"{unknown} of {len(results)} tool results are no JSON object, and their format does "
+            "not say whether they "
             "are errors"
         )
     errors = results.count(True)
-    return RuleFinding(1.0 - errors / len(results), f"{errors} errors of {len(results)} tool results", "no error")
+    return RuleFinding(
+        1.0 - errors / len(results), f"{errors} errors of {len(results)} tool results", "no error"
+    )
 
 
 def _is_error(result: Turn) -> bool | None:
@@ -201,4 +232,8 @@ def _is_error(result: Turn) -> bool | None:
     if result.is_error is not None:
         return result.is_error
     value = _object(result.shown)
-    return None if value is None else bool(value.get("error")) or True in (value.get("is_error"), value.get("isError"))
+    return (
+        None
+        if value is None
+        else bool(value.get("error")) or True in (value.get("is_error"), value.get("isError"))
+    )

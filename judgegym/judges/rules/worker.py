@@ -1,12 +1,14 @@
 """Worker processes for rules that no bound on their time is known for. A worker that takes too long is killed.
 
-`math-verify` has a time limit of its own, which works in the main thread alone; Python's `re` has none.
+`math-verify` has a time limit of its own, which works in the main thread alone; Python's `re` has
+none.
 
-Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit holds for what a
-rule does with one response, and begins when its library or file is loaded; an answer names its job, and a process that
-a user's function forks ends where the function ends in it, so that no response has the score of another; a process
-judges in at most as many workers as it has CPUs, and at most 8; they end with the process; where it is killed, a busy
-one ends at the latest two minutes and twice its limit later. A fork of the process starts its own.
+Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit
+holds for what a rule does with one response, and begins when its library or file is loaded; an
+answer names its job, and a process that a user's function forks ends where the function ends in it,
+so that no response has the score of another; a process judges in at most as many workers as it has
+CPUs, and at most 8; they end with the process; where it is killed, a busy one ends at the latest
+two minutes and twice its limit later. A fork of the process starts its own.
 """
 
 from __future__ import annotations
@@ -47,9 +49,11 @@ class Job(NamedTuple):
     """What a worker is to do.
 
     Attributes:
-        load: a function of this package: it loads a library or the user's file, and returns what applies the rule.
+        load: a function of this package: it loads a library or the user's file, and returns what
+            applies the rule.
         load_arguments: its arguments.
-        arguments: what the rule is applied to, such as a text and the expected value; `None` if it is loaded alone.
+        arguments: what the rule is applied to, such as a text and the expected value; `None` if it
+            is loaded alone.
     """
 
     load: Callable[..., Callable[..., RuleFinding]]
@@ -86,7 +90,9 @@ class _Worker:
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _CODE.format(path=sys.path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
         _CHILDREN.add(self._process)
         self._loaded: set[tuple[object, ...]] = set()
         self._number = 0
@@ -164,7 +170,9 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 @lru_cache
 def _threads() -> ThreadPoolExecutor:
     """A thread for each worker, which waits for it."""
-    return ThreadPoolExecutor(min(_MOST_WORKERS, len(os.sched_getaffinity(0))), thread_name_prefix="rule")
+    return ThreadPoolExecutor(
+        min(_MOST_WORKERS, len(os.sched_getaffinity(0))), thread_name_prefix="rule"
+    )
 
 
 @atexit.register
@@ -207,14 +215,20 @@ def _answer(answers: FileIO, number: int, outcome: RuleFinding | JobFailure | No
 
 def _apply(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailure:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    unlimited = job.load_arguments or 0 <= most < _MEMORY  # the user's own function may need what it needs
+    unlimited = (
+        job.load_arguments or 0 <= most < _MEMORY
+    )  # the user's own function may need what it needs
     resource.setrlimit(resource.RLIMIT_AS, (most if unlimited else _MEMORY, most))
     process = os.getpid()
     try:
         apply = job.load(*job.load_arguments)
         _leave_fork(process, 0)
         _answer(answers, number, None)
-        finding = cannot_say("nothing to apply") if job.arguments is None else apply(*job.arguments).shortened()
+        finding = (
+            cannot_say("nothing to apply")
+            if job.arguments is None
+            else apply(*job.arguments).shortened()
+        )
         _leave_fork(process, 0)
     except BaseException as error:  # noqa: BLE001  # whatever a library or a user's function raises, sys.exit() too
         _leave_fork(process, 1)

@@ -1,6 +1,7 @@
 """The columns in which data sets have the fields of a task.
 
-Guarantee: beside a reward server a trainer needs no package for them, so nothing of the judges is imported here.
+Guarantee: beside a reward server a trainer needs no package for them, so nothing of the judges is
+    imported here.
 """
 
 from __future__ import annotations
@@ -15,12 +16,20 @@ USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "aspects": ("aspects",),
     "baseline": ("baseline",),
     "context": ("contexts", "context"),
-    "criteria": ("criteria", "rubrics", "rubric", "Rubrics", "rubric_items", "reward_model.rubrics"),
+    "criteria": (
+        "criteria",
+        "rubrics",
+        "rubric",
+        "Rubrics",
+        "rubric_items",
+        "reward_model.rubrics",
+    ),
 }
 """The columns in which data sets have the fields of a task, ours first; the first that holds something is read.
 
-`score_rubric` is BiGGen-Bench's. Of criteria, `rubrics` is HealthBench's and ResearchRubrics', a `rubric` that is a
-list that of Rubrics as Rewards, `Rubrics` RubricHub's, `rubric_items` HealthBench Professional's, the last one verl's.
+`score_rubric` is BiGGen-Bench's. Of criteria, `rubrics` is HealthBench's and ResearchRubrics', a
+`rubric` that is a list that of Rubrics as Rewards, `Rubrics` RubricHub's, `rubric_items`
+HealthBench Professional's, the last one verl's.
 """
 
 
@@ -32,24 +41,35 @@ def usual_column(values: Mapping[str, object], field: str) -> str | None:
     for column in USUAL_COLUMNS[field]:
         value = usual_value(values, column)
         is_shared = column in USUAL_COLUMNS["criteria"] and column in USUAL_COLUMNS["rubric"]
-        is_empty = value in (None, "") or (column != field and value in ([], {}))  # an own empty list is a mistake
+        is_empty = value in (None, "") or (
+            column != field and value in ([], {})
+        )  # an own empty list is a mistake
         if is_empty or (field == "criteria" and is_shared and not _is_list_of_criteria(value)):
             continue
         return column
     return None
 
 
-def usual_columns(values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS) -> dict[str, str]:
+def usual_columns(
+    values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
+) -> dict[str, str]:
     """The usual column of each field that a row has; one that holds criteria is no rubric."""
-    found = {field: column for field in fields if (column := usual_column(values, field)) is not None}
+    found = {
+        field: column for field in fields if (column := usual_column(values, field)) is not None
+    }
     if "rubric" in found and found["rubric"] == found.get("criteria"):
         del found["rubric"]
     return found
 
 
-def usual_fields(values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS) -> dict[str, object]:
+def usual_fields(
+    values: Mapping[str, object], fields: Iterable[str] = USUAL_COLUMNS
+) -> dict[str, object]:
     """What a row has in the usual columns, by the names of fields."""
-    return {field: usual_value(values, column) for field, column in usual_columns(values, fields).items()}
+    return {
+        field: usual_value(values, column)
+        for field, column in usual_columns(values, fields).items()
+    }
 
 
 def usual_value(values: Mapping[str, object], column: str) -> object:
@@ -64,4 +84,8 @@ def usual_value(values: Mapping[str, object], column: str) -> object:
 def _is_list_of_criteria(value: object) -> bool:
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = wire.as_json(value)
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, Mapping) for one in value)
+    )

@@ -1,7 +1,7 @@
 """What a task can have beside prompt and responses: how each field is read.
 
-Guarantee: the server and data sets read these fields by the same functions, so that a request and a row that say the
-same become the same task.
+Guarantee: the server and data sets read these fields by the same functions, so that a request and a
+row that say the same become the same task.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
     return JudgeTask(
         prompt,
         tuple(responses),
-        reference=_text("reference", str(reference) if type(reference) in (int, float) else reference) or None,
+        reference=_text(
+            "reference", str(reference) if type(reference) in (int, float) else reference
+        )
+        or None,
         rubric=rubric,
         levels=levels,
         aspects=_aspects(given.get("aspects")),
@@ -56,19 +59,25 @@ def rubric_of(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
 
     Raises:
         FieldTypeError: it is neither.
-        ValueError: the object has no criteria, a field that is neither these nor a level, or one that is not text.
+        ValueError: the object has no criteria, a field that is neither these nor a level, or one
+            that is not text.
     """
     if value is None or isinstance(value, str):
         return value or None, ()
     if not isinstance(value, Mapping):
-        raise FieldTypeError(f"rubric: expected text, or an object with criteria, found {type(value).__name__}")
+        raise FieldTypeError(
+            f"rubric: expected text, or an object with criteria, found {type(value).__name__}"
+        )
     levels: list[tuple[int, str]] = []
     for name, text in value.items():
         level = name.removeprefix("score").removesuffix("_description")
         is_score = level.removeprefix("-").isascii() and level.removeprefix("-").isdigit()
-        if name != "criteria" and (f"score{level}_description" != name or not is_score or len(level) > _LONGEST_SCORE):
+        if name != "criteria" and (
+            f"score{level}_description" != name or not is_score or len(level) > _LONGEST_SCORE
+        ):
             raise ValueError(
-                f"rubric.{name}: unknown field; expected criteria and score1_description, score2_description … "
+                f"rubric.{name}: unknown field; expected criteria and score1_description, "
+                "score2_description … "
                 "(the scale is a setting of the judge: --scale_min, --scale_max)"
             )
         if text is None and name != "criteria":
@@ -113,7 +122,11 @@ def criteria_of(value: object) -> tuple[Criterion, ...] | None:
 
 def _without_null(entry: object) -> object:
     """An aspect of a table, whose objects have the fields of all of them."""
-    return {name: value for name, value in entry.items() if value is not None} if isinstance(entry, Mapping) else entry
+    return (
+        {name: value for name, value in entry.items() if value is not None}
+        if isinstance(entry, Mapping)
+        else entry
+    )
 
 
 def _text(name: str, value: object) -> str | None:

@@ -23,7 +23,8 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
     """Open the judge that the settings name; one that it is made of has a client of its own where its calls differ.
 
     Raises:
-        SettingsError: the judge is `FILE.py:NAME`, and the file is not the one that ran here, or for the settings.
+        SettingsError: the judge is `FILE.py:NAME`, and the file is not the one that ran here, or
+            for the settings.
     """
     judge, prompt = settings.definition, settings.of_kind(PromptJudgeSettings)
     _check_code(settings)
@@ -31,7 +32,9 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
     if judge.parts is None:
         return judge.judge(settings, client, settings.rubric)
-    parts = tuple(_open_part(part, f"{judge.parts.setting}.", client) for part in settings.part_settings)
+    parts = tuple(
+        _open_part(part, f"{judge.parts.setting}.", client) for part in settings.part_settings
+    )
     return judge.judge(settings, client, parts)
 
 
@@ -47,7 +50,9 @@ def _check_code(settings: AnyJudgeSettings) -> None:
             what = "has another digest here" if name == DIGEST else "is of another package here"
             raise SettingsError(f"{name}: {settings.judge} {what}, {fields[name].default}")
     if DIGEST in fields and has_changed(settings.judge):
-        raise SettingsError(f"judge: {settings.judge} has changed since it ran in this process; start it anew")
+        raise SettingsError(
+            f"judge: {settings.judge} has changed since it ran in this process; start it anew"
+        )
 
 
 def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any]:
@@ -56,14 +61,22 @@ def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any
     if settings.asks_endpoint and settings.definition.parts is None:
         has_own_rules = "judge_finish_reasons" in settings.model_fields_set
         if of_whole.identity == STAND_IN_IDENTITY:
-            settings = settings.replace_endpoint(of_whole.endpoints[0].base_url, of_whole.endpoints[0].model)
+            settings = settings.replace_endpoint(
+                of_whole.endpoints[0].base_url, of_whole.endpoints[0].model
+            )
         chat = settings.chat_settings(
-            retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=f"{section}{part.name}."
+            retry_delay=of_whole.retry_delay_s,
+            identity=of_whole.identity,
+            section=f"{section}{part.name}.",
         )
         if of_whole.batch is not None:
             chat = with_batch(chat, of_whole.batch)
         has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
-        if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
+        if (
+            has_own_rules
+            or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section)
+            != of_whole
+        ):
             client = client.sibling(chat)
     judge: Any = open_judge(settings, client)
     return Part(part.name, part.options, judge, may_abstain=not settings.asks_endpoint)

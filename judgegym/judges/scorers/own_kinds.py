@@ -5,9 +5,10 @@ A distribution brings one by an entry point, whose object is a `JudgeDefinition`
     [project.entry-points."judgegym.judges"]
     haiku = "haiku_plugin.judge:JUDGE"
 
-Guarantee: a file runs where its user has named it, on the command line or in a file of settings, and never because of a
-request. It runs once in a process: a server that reads its settings again goes on with the code that it has, and takes
-no file that it did not have at its start.
+Guarantee: a file runs where its user has named it, on the command line or in a file of settings,
+and never because of a
+request. It runs once in a process: a server that reads its settings again goes on with the code
+that it has, and takes no file that it did not have at its start.
 """
 
 from __future__ import annotations
@@ -109,8 +110,14 @@ def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | 
         loaded = point.load()
     except SettingsError as error:
         raise ValueError(str(error)) from None
-    judge, distribution = _checked(loaded, f"{point.target} of {point.distribution}"), point.distribution
-    about = "Refuse the judge of an installed package if that has another name or version than this. If unset, any."
+    judge, distribution = (
+        _checked(loaded, f"{point.target} of {point.distribution}"),
+        point.distribution,
+    )
+    about = (
+        "Refuse the judge of an installed package if that has another name or version than this. "
+        "If unset, any."
+    )
     return _recording(judge, PACKAGE, distribution, about, f"{kind} is of {distribution} now")
 
 
@@ -118,7 +125,8 @@ def load_python_name(kind: str) -> JudgeDefinition:
     """Load the judge `FILE.py:NAME`, whose settings have the digest of its file.
 
     Raises:
-        ValueError: the file cannot be read or imported, or the name is no judge; or no file may run now.
+        ValueError: the file cannot be read or imported, or the name is no judge; or no file may run
+            now.
     """
     match = _PYTHON_NAME.fullmatch(kind)
     assert match is not None, kind  # `is_python_name`
@@ -127,8 +135,13 @@ def load_python_name(kind: str) -> JudgeDefinition:
     if not hasattr(module, name):
         raise ValueError(f"{file} has no {name}; expected the name of a JudgeDefinition")
     judge, digest = _checked(getattr(module, name), kind), _files[_path_of(file)].digest
-    about = "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now."
-    return _recording(judge, DIGEST, digest, about, f"{file} has another digest now, {digest}: it has changed")
+    about = (
+        "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file "
+        "now."
+    )
+    return _recording(
+        judge, DIGEST, digest, about, f"{file} has another digest now, {digest}: it has changed"
+    )
 
 
 def load_python_file(file: str) -> ModuleType:
@@ -143,7 +156,9 @@ def load_python_file(file: str) -> ModuleType:
     return _files[path].module
 
 
-def _recording(judge: JudgeDefinition, name: str, code: str, about: str, refusal: str) -> JudgeDefinition:
+def _recording(
+    judge: JudgeDefinition, name: str, code: str, about: str, refusal: str
+) -> JudgeDefinition:
     """The kind, whose settings say which code it has, so that no run is resumed with another judge.
 
     Args:
@@ -161,7 +176,9 @@ def _recording(judge: JudgeDefinition, name: str, code: str, about: str, refusal
 
     field: Any = (Annotated[str, AfterValidator(check_code)], setting(code, about))
     base = judge.settings
-    made: type[JudgeSettings] = create_model(base.__name__, __base__=base, __module__=base.__module__, **{name: field})
+    made: type[JudgeSettings] = create_model(
+        base.__name__, __base__=base, __module__=base.__module__, **{name: field}
+    )
     return replace(judge, settings=made)
 
 
@@ -176,7 +193,9 @@ def _run(path: Path, file: str) -> _PythonFile:
     try:
         digest = prompt_digest(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+        raise ValueError(
+            f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+        ) from None
     if (path, digest) in _refusals:
         raise ValueError(_refusals[path, digest])
     # Types are looked up, and objects unpickled, by the name of their module.

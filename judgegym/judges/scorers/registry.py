@@ -1,7 +1,8 @@
 """The kinds of judges: those that are built in, one line for each, those of installed packages, and a user's own files.
 
-A further judge is a module with its settings, prompt, parser and judge, and a `JudgeDefinition`. With an entry point of
-the group `judgegym.judges`, or as `--judge=FILE.py:NAME`, every command has it.
+A further judge is a module with its settings, prompt, parser and judge, and a `JudgeDefinition`.
+With an entry point of the group `judgegym.judges`, or as `--judge=FILE.py:NAME`, every command has
+it.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ def all_kinds() -> Mapping[str, JudgeDefinition]:
 def _hint(kind: str) -> str:
     close = difflib.get_close_matches(kind, JUDGES, n=1)
     return (
-        f", did you mean {close[0]}?" if close else f"; expected one of {', '.join(JUDGES)}, FILE.yaml or FILE.py:NAME"
+        f", did you mean {close[0]}?"
+        if close
+        else f"; expected one of {', '.join(JUDGES)}, FILE.yaml or FILE.py:NAME"
     )
 
 
@@ -138,7 +141,9 @@ def check_sees_each_alone(kind: object, place: str, *, baselines: bool = False) 
     usable = {name for name, each in JUDGES.items() if _sees_each_alone(each, baselines)}
     if judge is None or not _sees_each_alone(judge, baselines):
         expected = ", ".join(name for name in JUDGES if name in usable)
-        raise ValueError(f"{place}: expected one that sees each response by itself ({expected}), found {kind!r}")
+        raise ValueError(
+            f"{place}: expected one that sees each response by itself ({expected}), found {kind!r}"
+        )
 
 
 def _sees_each_alone(judge: JudgeDefinition, baselines: bool) -> bool:
@@ -151,7 +156,9 @@ def reads(kind: str, name: str) -> bool:
     if name == "rubric":
         return judge.reads_rubric or judge.parts is not None
     if name in JudgeSettings.model_fields or name in _OF_ALL_KINDS:
-        return name not in judge.unused_settings and (judge.asks_endpoint or not name.startswith("judge_"))
+        return name not in judge.unused_settings and (
+            judge.asks_endpoint or not name.startswith("judge_")
+        )
     return name in (judge.group_settings or judge.settings).model_fields
 
 
@@ -165,14 +172,19 @@ def scale_of(kind: str, settings: JudgeSettings) -> Scale | None:
 
 def scale_in_words(kind: str, scale: Scale) -> str:
     """A judge's scale, and what sets it, for messages."""
-    return f"{scale.low} to {scale.high} ({'the prompt file' if kind == PROMPT else '--scale_min, --scale_max'})"
+    return (
+        f"{scale.low} to {scale.high} "
+        f"({'the prompt file' if kind == PROMPT else '--scale_min, --scale_max'})"
+    )
 
 
 def about(kinds: Collection[str]) -> str:
     """What the setting `judge` does, for `--help`."""
     return (
-        f"Judge in this way. {'. '.join(f'{kind}: {JUDGES[kind].about}' for kind in kinds)}. Or a judge of your own: a "
-        "prompt file, FILE.yaml; a judge in Python, FILE.py:NAME; or the name that an installed package has for one."
+        f"Judge in this way. {'. '.join(f'{kind}: {JUDGES[kind].about}' for kind in kinds)}. Or a "
+        "judge of your own: a "
+        "prompt file, FILE.yaml; a judge in Python, FILE.py:NAME; or the name that an installed "
+        "package has for one."
     )
 
 
@@ -184,9 +196,15 @@ def kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
         settings: the composed settings of a host that have those of the kind.
     """
     judge = definition(kind)
-    declared = (DeclaredSetting(name, settings, name) for name in settings.model_fields if reads(kind, name))
-    listed = {each.name: each for each in declared if each.group == _HELP_GROUP and each.name != "judge"}
-    of_kind = (judge.group_settings or judge.settings).model_fields.keys() - JudgeSettings.model_fields.keys()
+    declared = (
+        DeclaredSetting(name, settings, name) for name in settings.model_fields if reads(kind, name)
+    )
+    listed = {
+        each.name: each for each in declared if each.group == _HELP_GROUP and each.name != "judge"
+    }
+    of_kind = (
+        judge.group_settings or judge.settings
+    ).model_fields.keys() - JudgeSettings.model_fields.keys()
     own = [name for name in listed if name in of_kind or (name == "rubric" and judge.reads_rubric)]
     own.sort(key=lambda name: (name != "rubric", not listed[name].is_common))
     calls = [name for name in listed if name in _OF_CALLS]
@@ -194,7 +212,12 @@ def kind_help(kind: str, settings: type[BaseModel]) -> ChoiceHelp:
     shared = [name for name in listed if name not in {*own, *calls}]
     whose, asked = "what every judge has", "the model that it asks"
     if judge.parts is not None:
-        whose, asked = "what its judges have, unless they say otherwise", "the model that they ask, unless they do"
+        whose, asked = (
+            "what its judges have, unless they say otherwise",
+            "the model that they ask, unless they do",
+        )
     groups = {f"{kind}: {judge.about}": own, whose: shared, asked: common}
     others = [name for name in calls if name not in common]
-    return ChoiceHelp("judge", kind, {title: names for title, names in groups.items() if names}, others)
+    return ChoiceHelp(
+        "judge", kind, {title: names for title, names in groups.items() if names}, others
+    )

@@ -1,7 +1,7 @@
 """A judge as a section of a file: `judge: {kind: cascade, cheap: {…}, strong: {kind: rubric, endpoint: {model: …}}}`.
 
-A section has the kind, its settings under their flat names, `endpoint` with the settings of the model, and the judges
-of one that is made of judges under their own names.
+A section has the kind, its settings under their flat names, `endpoint` with the settings of the
+model, and the judges of one that is made of judges under their own names.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _OF_ENDPOINT = "endpoint."
 def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
     """The flat settings of a section; a field that no endpoint has stays `endpoint.FIELD`.
 
-    >>> flat_settings({"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}})
-    {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind': 'rule'}, 'strong': {}}}
+    >>> flat_settings({"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"},
+    "strong": {}}) {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind':
+    'rule'}, 'strong': {}}}
     """
     parts = _parts_of_section(section)
     flat: dict[str, Any] = {}
@@ -30,7 +31,10 @@ def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
         if name == "kind":
             flat["judge"] = value
         elif name == "endpoint" and isinstance(value, Mapping):
-            flat |= {FLAT_NAMES.get(field, f"{_OF_ENDPOINT}{field}"): given for field, given in value.items()}
+            flat |= {
+                FLAT_NAMES.get(field, f"{_OF_ENDPOINT}{field}"): given
+                for field, given in value.items()
+            }
         elif parts is not None and name in parts.names:
             flat.setdefault(parts.setting, {})[name] = value
         else:
@@ -43,8 +47,14 @@ def _parts_of_section(section: Mapping[str, Any]) -> PartsDefinition | None:
     kind = kind_name(section.get("kind", section.get("judge")))
     if kind is not None:
         return definition(str(kind)).parts if is_kind(kind) else None
-    made = (judge.parts for judge in JUDGES.values() if judge.parts is not None and judge.parts.usual is not None)
-    return next((parts for parts in made if parts.key in section or {*parts.names} & {*section}), None)
+    made = (
+        judge.parts
+        for judge in JUDGES.values()
+        if judge.parts is not None and judge.parts.usual is not None
+    )
+    return next(
+        (parts for parts in made if parts.key in section or {*parts.names} & {*section}), None
+    )
 
 
 def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettings]) -> None:
@@ -59,12 +69,19 @@ def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettin
     """
     endpoint = section.get("endpoint", {})
     if not isinstance(endpoint, Mapping):
-        raise ValueError(f"judge.endpoint: expected settings of the model, such as {{model: NAME}}, found {endpoint!r}")
+        raise ValueError(
+            f"judge.endpoint: expected settings of the model, such as {{model: NAME}}, found "
+            f"{endpoint!r}"
+        )
     flat = flat_settings(section)
     known = settings_type.for_values(flat).model_fields
     for name in (name for name in flat if name not in known):
         field = name.removeprefix(_OF_ENDPOINT)
         hint = did_you_mean(field, known if field == name else FLAT_NAMES)
         readers = settings_type.readers(name)
-        reason = f"nothing reads it without {' or '.join(readers)}" if readers else f"unknown setting{hint}"
+        reason = (
+            f"nothing reads it without {' or '.join(readers)}"
+            if readers
+            else f"unknown setting{hint}"
+        )
         raise ValueError(f"judge.{name}: {reason}")

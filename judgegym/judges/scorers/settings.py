@@ -1,14 +1,25 @@
 """The settings of a judge of any kind: those of its kind, and of no other.
 
-Judges that are made of judges hold their settings by name, to any depth. What one leaves out is that of the whole, as
-far as its kind reads it; a key holds for its own host, prices and limits for their own model.
+Judges that are made of judges hold their settings by name, to any depth. What one leaves out is
+that of the whole, as far as its kind reads it; a key holds for its own host, prices and limits for
+their own model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 from pydantic import AfterValidator, BaseModel, model_validator
 from typing_extensions import Self
@@ -69,12 +80,14 @@ class KindSettings(JudgeSettings):
     rubric: TextOrFile | None = setting(
         None,
         f"Use this rubric where the data has none (judges "
-        f"{', '.join(kind for kind, judge in JUDGES.items() if judge.reads_rubric)}); @file reads it from a file. "
+        f"{', '.join(kind for kind, judge in JUDGES.items() if judge.reads_rubric)}); @file reads "
+        "it from a file. "
         "If unset, a general rubric.",
     )
     judge_conversation_limit: int | None = setting(None, ge=FEWEST_CHARACTERS)
     """Shorten a prompt with its response to this many characters for judges that are models: the middle of tools'
-    results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If unset, there is no limit.
+    results, of calls' arguments, of earlier turns, never the last turn. The judge is told. If
+    unset, there is no limit.
     """
 
 
@@ -90,7 +103,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     @classmethod
     def choices(cls) -> Mapping[str, type[BaseModel]]:
         """The settings of each kind of judge."""
-        return {f"judge={kind}": judge.group_settings or judge.settings for kind, judge in all_kinds().items()}
+        return {
+            f"judge={kind}": judge.group_settings or judge.settings
+            for kind, judge in all_kinds().items()
+        }
 
     @classmethod
     def chosen(cls, values: Mapping[str, Any]) -> Collection[str]:
@@ -98,7 +114,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         kind = _kind(values, cls.model_fields["judge"].default)
         if not is_kind(kind):
             return cls.choices()  # so that nothing but the kind is refused
-        return {f"judge={each}" for each in (kind, *_kinds_of_parts(kind, values), *cls.kinds_beside(values))}
+        return {
+            f"judge={each}"
+            for each in (kind, *_kinds_of_parts(kind, values), *cls.kinds_beside(values))
+        }
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
@@ -117,10 +136,15 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         section = values.get("judge")
         if isinstance(section, Mapping):
             check_section(section, cls)
-            values = {**flat_settings(section), **{name: value for name, value in values.items() if name != "judge"}}
+            values = {
+                **flat_settings(section),
+                **{name: value for name, value in values.items() if name != "judge"},
+            }
         kind = kind_name(values.get("judge"))
         if is_prompt_file(kind) and values.get("judge_prompt") is not None:
-            raise ValueError(f"judge_prompt: the judge is the prompt file {kind}; expected one of the two")
+            raise ValueError(
+                f"judge_prompt: the judge is the prompt file {kind}; expected one of the two"
+            )
         if is_prompt_file(kind):
             return {**values, "judge": PROMPT, "judge_prompt": kind}
         return {**values, "judge": kind} if "judge" in values else dict(values)
@@ -157,7 +181,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def ignored(self) -> Mapping[str, Sequence[str]]:
         """The settings that neither this judge nor one that it is made of reads."""
         assert self.composed is not None
-        names = [name for name in KindSettings.model_fields if not self.composed[1] & {*self.readers(name)}]
+        names = [
+            name
+            for name in KindSettings.model_fields
+            if not self.composed[1] & {*self.readers(name)}
+        ]
         return {**super().ignored, **dict.fromkeys(names, (f"judge={self.judge}",))}
 
     @classmethod
@@ -173,7 +201,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     def of_kind(self, settings: type[KindT]) -> KindT | None:
         """These settings, if they are those of a judge of this kind; else `None`."""
-        return self if issubclass(self.definition.settings, settings) and isinstance(self, settings) else None
+        return (
+            self
+            if issubclass(self.definition.settings, settings) and isinstance(self, settings)
+            else None
+        )
 
     @property
     def asks_endpoint(self) -> bool:
@@ -204,7 +236,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def part_names(self) -> list[str]:
         """The names of the parts of a judge that is made of judges; empty for others, and for steps, as rows differ."""
         parts = self.definition.parts
-        return [] if parts is None or self.of_kind(StepsSettings) else list(getattr(self, parts.setting))
+        return (
+            []
+            if parts is None or self.of_kind(StepsSettings)
+            else list(getattr(self, parts.setting))
+        )
 
     @property
     def is_jury(self) -> bool:
@@ -215,15 +251,21 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def shown_fields(self) -> frozenset[str]:
         """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
         if self.definition.parts is not None:
-            return frozenset(name for part in self.part_settings for name in part.settings.shown_fields)
+            return frozenset(
+                name for part in self.part_settings for name in part.settings.shown_fields
+            )
         prompt = self.of_kind(PromptJudgeSettings)
         shown = self.definition.fields
-        return shown if prompt is None or prompt.judge_prompt is None else shown & prompt.shown_names
+        return (
+            shown if prompt is None or prompt.judge_prompt is None else shown & prompt.shown_names
+        )
 
     def judge_name(self) -> str:
         """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
         if self.definition.parts is not None and "judge_model_name" not in self.model_fields_set:
-            return "+".join(dict.fromkeys(part.settings.judge_name() for part in self.part_settings))
+            return "+".join(
+                dict.fromkeys(part.settings.judge_name() for part in self.part_settings)
+            )
         return self.definition.settings.judge_name(self)
 
     def prompt_digests(self) -> dict[str, str]:
@@ -253,20 +295,28 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
 
     @model_validator(mode="after")
     def _has_usable_parts(self) -> Self:
-        # What files hold takes the place of their names, so that a run is not resumed with something else.
+        # What files hold takes the place of their names, so that a run is not resumed with
+        # something else.
         if self.definition.parts is None:
             return self
         parts, setting_name = self.part_settings, self.definition.parts.setting
         composite, cascade = self.of_kind(CompositeJudgeSettings), self.of_kind(CascadeSettings)
         if composite is not None:
-            check_parts({part.name: cast(TermOptions, part.options) for part in parts}, composite.combine)
+            check_parts(
+                {part.name: cast(TermOptions, part.options) for part in parts}, composite.combine
+            )
         elif not parts:
             raise ValueError(
-                f"{setting_name}: expected judges, such as [{{judge_model_name: a}}, …], or names of models"
+                f"{setting_name}: expected judges, such as [{{judge_model_name: a}}, …], or names "
+                "of models"
             )
         for name, _, settings in parts:
             fields = getattr(self, setting_name)[name]
-            of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
+            of_files = {
+                field
+                for field, value in fields.items()
+                if isinstance(value, str) and value.startswith("@")
+            }
             of_files |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
             if settings.of_kind(PromptJudgeSettings):
                 of_files |= {"judge", "judge_prompt"}
@@ -284,17 +334,30 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
     """
     if confidence != "margin" and confidence not in cheap.definition.confidences:
         kinds = [kind for kind, judge in JUDGES.items() if confidence in judge.confidences]
-        raise ValueError(f"cascade_confidence: {confidence} is of {' and '.join(kinds)}; the first is {cheap.judge}")
-    rubric, jury = cheap.of_kind(RubricJudgeSettings) or cheap.of_kind(PromptJudgeSettings), cheap.of_kind(JurySettings)
+        raise ValueError(
+            f"cascade_confidence: {confidence} is of {' and '.join(kinds)}; the first is "
+            f"{cheap.judge}"
+        )
+    rubric, jury = (
+        cheap.of_kind(RubricJudgeSettings) or cheap.of_kind(PromptJudgeSettings),
+        cheap.of_kind(JurySettings),
+    )
     if rubric is not None and confidence == "votes" and rubric.samples_per_item < 2:
-        raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
+        raise ValueError(
+            "cascade_confidence: votes needs samples_per_item of 2 or more of the first judge"
+        )
     if rubric is not None and confidence == "probability" and rubric.weighting != "logprobs":
-        raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
+        raise ValueError(
+            "cascade_confidence: probability needs weighting=logprobs of the first judge"
+        )
     members = cheap.part_settings if jury is None or jury.jury_scale == "own" else []
     for settings in (cheap, *(part.settings for part in members)):
         reward = settings.of_kind(RewardModelSettings)
         if reward is not None and reward.reward_scale != "sigmoid":
-            raise ValueError(f"cascade_confidence: {confidence} is of scores from 0 to 1: set reward_scale=sigmoid")
+            raise ValueError(
+                f"cascade_confidence: {confidence} is of scores from 0 to 1: set "
+                "reward_scale=sigmoid"
+            )
 
 
 class PartSettings(NamedTuple):
@@ -305,7 +368,9 @@ class PartSettings(NamedTuple):
     settings: AnyJudgeSettings
 
 
-def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: PartFields) -> PartSettings:
+def _part(
+    whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: PartFields
+) -> PartSettings:
     place, options = f"{parts.setting}.{name}.", parts.options.model_fields
     try:
         values = _part_values(fields, parts)
@@ -316,7 +381,9 @@ def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: Pa
     part_type = AnyJudgeSettings.for_values(values)
     inherited = part_type.model_fields.keys() - _of_wholes()
     try:
-        own = settings_from_keywords(parts.options, {n: fields[n] for n in options if n in fields}, prefix=place)
+        own = settings_from_keywords(
+            parts.options, {n: fields[n] for n in options if n in fields}, prefix=place
+        )
         filled = whole.fill_in(values, inherited)
         settings = settings_from_keywords(part_type, filled, prefix=place, others=options)
     except SettingsError as error:
@@ -329,7 +396,9 @@ def _part(whole: AnyJudgeSettings, parts: PartsDefinition, name: str, fields: Pa
 
 def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
     """The settings of a part's judge, with its kind."""
-    judge = {name: value for name, value in fields.items() if name not in parts.options.model_fields}
+    judge = {
+        name: value for name, value in fields.items() if name not in parts.options.model_fields
+    }
     values = AnyJudgeSettings.spelled_out(flat_settings(judge))
     return {"judge": _kind(values, parts.usual), **values}
 
@@ -337,7 +406,9 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
 def _of_wholes() -> frozenset[str]:
     """The settings of judges that are made of judges, which those do not inherit."""
     made = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
-    return frozenset(("judge", *CODE_SETTINGS, *(name for settings in made for name in settings.__annotations__)))
+    return frozenset(
+        ("judge", *CODE_SETTINGS, *(name for settings in made for name in settings.__annotations__))
+    )
 
 
 def _kind(values: Mapping[str, Any], usual: str | None) -> Any:
@@ -347,7 +418,9 @@ def _kind(values: Mapping[str, Any], usual: str | None) -> Any:
     named = [
         kind
         for kind, judge in JUDGES.items()
-        if judge.parts is not None and judge.parts.usual is not None and values.get(judge.parts.setting)
+        if judge.parts is not None
+        and judge.parts.usual is not None
+        and values.get(judge.parts.setting)
     ]
     return named[0] if len(named) == 1 else usual
 
@@ -380,4 +453,8 @@ def _kinds_of_parts(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
             continue  # said where the settings are validated
         part_kind = part_values["judge"]
         if is_kind(part_kind):
-            yield from _kinds_of_parts(part_kind, part_values) if definition(part_kind).parts else (part_kind,)
+            yield from (
+                _kinds_of_parts(part_kind, part_values)
+                if definition(part_kind).parts
+                else (part_kind,)
+            )

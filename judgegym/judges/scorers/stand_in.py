@@ -29,7 +29,13 @@ def references(settings: object) -> list[str]:
 def _references(values: object) -> Iterator[str]:
     if isinstance(values, Mapping):
         yield from _references_of_judge(values)
-    inner = values.values() if isinstance(values, Mapping) else values if isinstance(values, list) else ()
+    inner = (
+        values.values()
+        if isinstance(values, Mapping)
+        else values
+        if isinstance(values, list)
+        else ()
+    )
     for value in inner:
         yield from _references(value)
 
@@ -42,5 +48,10 @@ def _references_of_judge(values: Mapping[str, object]) -> Iterator[str]:
     for value in (prompt, kind_name(values.get("judge")), kind_name(values.get("kind"))):
         if is_prompt_file(value):
             yield load_prompt_file(path_of(value)).model_dump_json()
-        elif isinstance(value, str) and value not in JUDGES and is_kind(value) and definition(value).prompts:
+        elif (
+            isinstance(value, str)
+            and value not in JUDGES
+            and is_kind(value)
+            and definition(value).prompts
+        ):
             yield absolute_name(value)

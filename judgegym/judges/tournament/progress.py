@@ -1,13 +1,15 @@
 """A tournament in progress: games begin as soon as both answers are there; the end fills up, connects and fits.
 
-Guarantees: equal answers, and one equal to the anchor, are one player; a game that fails costs that game, and further
-games, a bounded number, connect the players that it has cut off; names of games depend on the answers' numbers alone.
+Guarantees: equal answers, and one equal to the anchor, are one player; a game that fails costs that
+game, and further games, a bounded number, connect the players that it has cut off; names of games
+depend on the answers' numbers alone.
 
 The tournament: pairwise games among the answers of a group, and a score for each from all of them.
 
-The settings say which answers meet (`judgegym.judges.tournament.schedule`); a Bradley–Terry fit with ties and a
-position term (`judgegym.statistics.bradley_terry`) turns the results into strengths. A score is the probability to win
-against the group's mean, or against the anchor if there is one.
+The settings say which answers meet (`judgegym.judges.tournament.schedule`); a Bradley–Terry fit
+with ties and a position term (`judgegym.statistics.bradley_terry`) turns the results into
+strengths. A score is the probability to win against the group's mean, or against the anchor if
+there is one.
 """
 
 from __future__ import annotations
@@ -19,10 +21,22 @@ from dataclasses import dataclass
 
 from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, baseline_of
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.group import OF_GROUPS, GroupInProgress, GroupJudge, GroupJudgment, response_number
+from judgegym.judges.core.group import (
+    OF_GROUPS,
+    GroupInProgress,
+    GroupJudge,
+    GroupJudgment,
+    response_number,
+)
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProgress, TaskError, but_alone
+from judgegym.judges.core.tasks import (
+    JudgeTask,
+    ResponseJudgment,
+    ScoresInProgress,
+    TaskError,
+    but_alone,
+)
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
@@ -66,7 +80,9 @@ class _Player:
 class TournamentInProgress:
     """The games of one group."""
 
-    def __init__(self, task: JudgeTask, size: int, judge: PairJudge, settings: TournamentSettings) -> None:
+    def __init__(
+        self, task: JudgeTask, size: int, judge: PairJudge, settings: TournamentSettings
+    ) -> None:
         """Begin without an answer; the anchor is there from the start."""
         self._task, self._size, self._judge, self._settings = task, size, judge, settings
         places = size + (task.baseline is not None)
@@ -90,14 +106,18 @@ class TournamentInProgress:
         """
         if len(self._answers) >= self._size:
             raise ValueError(f"a group of {self._size} answers cannot take one more")
-        player = self._players.get(answer) or self._seat(answer, response_number(self._task, len(self._answers)))
+        player = self._players.get(answer) or self._seat(
+            answer, response_number(self._task, len(self._answers))
+        )
         self._answers.append(player.place)
 
     async def close(self) -> GroupJudgment:
         """Play what is missing, and judge."""
         try:
             return await self._judged()
-        except BaseException:  # whatever ends this, a cancelled caller too, must not leave games running
+        except (
+            BaseException
+        ):  # whatever ends this, a cancelled caller too, must not leave games running
             self.cancel()
             raise
 
@@ -115,7 +135,8 @@ class TournamentInProgress:
             await self._swiss_rounds(field)
         await self._connect(field)
         games = await self._played()
-        # In a thread: the first fit of a process imports scikit-learn, and 64 players have thousands of games.
+        # In a thread: the first fit of a process imports scikit-learn, and 64 players have
+        # thousands of games.
         return await asyncio.to_thread(self._result, field, games)
 
     def _result(self, field: Players, games: Sequence[PlayedGame]) -> GroupJudgment:
@@ -145,7 +166,11 @@ class TournamentInProgress:
         """Give a new player its place, and begin its games."""
         player = _Player(text, number, self._free[len(self._players)])
         self._players[text] = self._taken[player.place] = player
-        self._begin(meeting for meeting in self._plan if player.place in meeting and self._taken.keys() >= {*meeting})
+        self._begin(
+            meeting
+            for meeting in self._plan
+            if player.place in meeting and self._taken.keys() >= {*meeting}
+        )
         return player
 
     def _ordered(self, pairs: Iterable[Pair]) -> list[Meeting]:
@@ -172,11 +197,17 @@ class TournamentInProgress:
         """All games, when they have ended."""
         ended = await all_results(self._games)
         number = {place: player.number for place, player in self._taken.items()}
-        return sorted(ended, key=lambda game: (number[game.first], number[game.second], len(game.name), game.name))
+        return sorted(
+            ended,
+            key=lambda game: (number[game.first], number[game.second], len(game.name), game.name),
+        )
 
     def _field(self) -> Players:
         players = sorted(self._taken.values(), key=lambda player: player.number)
-        names = {player.place: f"answer {player.number}" if player.number else "the anchor" for player in players}
+        names = {
+            player.place: f"answer {player.number}" if player.number else "the anchor"
+            for player in players
+        }
         anchor = None if self._task.baseline is None else players[0].place
         return Players(names, anchor, tuple(self._answers))
 
@@ -203,11 +234,16 @@ class TournamentGroupJudge(GroupJudge):
         """Let the judge of games that the settings name, or `games`, decide each game.
 
         Raises:
-            SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
+            SettingsError: the settings ask for self-critique, or the extra `statistics` is not
+                installed.
         """
         super().__init__(settings, rubric)
         require("statistics")
-        self.client, self._games, self._settings = client, games or PairJudge(settings, client), settings
+        self.client, self._games, self._settings = (
+            client,
+            games or PairJudge(settings, client),
+            settings,
+        )
 
     async def judge(self, task: JudgeTask) -> GroupJudgment:
         """Judge all responses of a task."""
@@ -224,12 +260,15 @@ class TournamentGroupJudge(GroupJudge):
 class ArenaOrTournament(ArenaTaskJudge):
     """The win rate over both orders against a baseline; without one, a tournament of the responses.
 
-    A response is alone with a baseline, as in the benchmark; the judge `tournament` has it as one more player.
+    A response is alone with a baseline, as in the benchmark; the judge `tournament` has it as one
+    more player.
     """
 
     settings: TournamentSettings
 
-    def __init__(self, settings: TournamentSettings, client: ChatClient, rubric: str | None = None) -> None:
+    def __init__(
+        self, settings: TournamentSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
         """Judge as the settings say.
 
         Raises:
@@ -266,7 +305,9 @@ class ArenaOrTournament(ArenaTaskJudge):
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Against the baseline, or against each other."""
-        return await (self._games().score(_asked(task)) if self.compares(task) else super().score(task))
+        return await (
+            self._games().score(_asked(task)) if self.compares(task) else super().score(task)
+        )
 
     def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
         """Begin a tournament, which plays as responses arrive."""
@@ -279,13 +320,17 @@ class ArenaOrTournament(ArenaTaskJudge):
             TaskError: the settings allow none.
         """
         if isinstance(self._tournament, str):
-            raise TaskError(f"responses: without a baseline they play a tournament: {self._tournament}")
+            raise TaskError(
+                f"responses: without a baseline they play a tournament: {self._tournament}"
+            )
         return self._tournament
 
 
 def _asked(task: JudgeTask) -> JudgeTask:
     """The task with what Arena-Hard's judge is shown of it alone."""
-    return JudgeTask(task.prompt, task.responses, places=task.places, traces=task.traces, images=task.images)
+    return JudgeTask(
+        task.prompt, task.responses, places=task.places, traces=task.traces, images=task.images
+    )
 
 
 JUDGE = JudgeDefinition(

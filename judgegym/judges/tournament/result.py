@@ -1,7 +1,8 @@
 """The judgments of a group from its games: strengths, scores, and who won against whom.
 
-Guarantees: the fit uses all games with a verdict among the players that they connect with the largest connected group,
-or with the anchor's if there is an anchor; only those players have a score. The anchor has no judgment.
+Guarantees: the fit uses all games with a verdict among the players that they connect with the
+largest connected group, or with the anchor's if there is an anchor; only those players have a
+score. The anchor has no judgment.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def strengths_of(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[in
     number = {player: place for place, player in enumerate(players)}
     among = [game for game in decided(games) if game.first in number and game.second in number]
     results = (
-        GameOutcome(number[game.first], number[game.second], game.points_of(game.first), game.result.weight)
+        GameOutcome(
+            number[game.first], number[game.second], game.points_of(game.first), game.result.weight
+        )
         for game in among
     )
     fitted = fit(len(players), list(results))
@@ -86,7 +89,10 @@ def strengths_of(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[in
 
 
 def group_judgment(
-    field: Players, games: Sequence[PlayedGame], strengths: Mapping[int, float], suspects: Callable[[int], int]
+    field: Players,
+    games: Sequence[PlayedGame],
+    strengths: Mapping[int, float],
+    suspects: Callable[[int], int],
 ) -> GroupJudgment:
     """The judgment of each answer, with all calls in the first one's.
 
@@ -106,7 +112,9 @@ def group_judgment(
     }
     members = [by_player[player] for player in field.answers]
     if members:
-        members[0] = replace(members[0], calls=tuple(call for game in games for call in game.result.calls))
+        members[0] = replace(
+            members[0], calls=tuple(call for game in games for call in game.result.calls)
+        )
     return GroupJudgment(tuple(members), _agreement(decided(games)))
 
 
@@ -119,7 +127,9 @@ def _member(
     suspects: int,
 ) -> Judgment[MemberDetail]:
     seen = decided(games)
-    looks = tuple(Look(1 if game.first == player else 2, 2, game.points_of(player)) for game in seen)
+    looks = tuple(
+        Look(1 if game.first == player else 2, 2, game.points_of(player)) for game in seen
+    )
     record = _record(looks)
     lines = [_line(field, player, game) for game in games]
     if player not in strengths or len(field.answers) + (field.anchor is not None) < 2:
@@ -138,7 +148,9 @@ def _member(
         1.0 / (1.0 + math.exp(against - own)),
         Status.OK,
         record,
-        "\n".join([f"{record}; strength {own:+.2f}" if games else "Equal to all others: no game.", *lines]),
+        "\n".join(
+            [f"{record}; strength {own:+.2f}" if games else "Equal to all others: no game.", *lines]
+        ),
         detail=MemberDetail(looks, own),
         suspects=suspects,
     )
@@ -154,7 +166,10 @@ def _line(field: Players, player: int, game: PlayedGame) -> str:
     """One game from a player's side."""
     shown, other = ("first", game.second) if player == game.first else ("second", game.first)
     if game.result.points is None:
-        return f"{game.name}, shown {shown}, against {field.names[other]}: no verdict: {game.result.error}"
+        return (
+            f"{game.name}, shown {shown}, against {field.names[other]}: no verdict: "
+            f"{game.result.error}"
+        )
     points = game.points_of(player)
     outcome = "won against" if points > 0.5 else "lost to" if points < 0.5 else "tied with"
     strong = f" (counts {game.result.weight:g} times)" if game.result.weight != 1.0 else ""

@@ -1,13 +1,15 @@
 """Which players of a tournament meet, and who is shown first: pure functions of places, rounds and earlier meetings.
 
-Each player has a place from 0 in a tournament of a planned size, and takes it when it arrives. A plan says which places
-meet as soon as both are taken. If some stay empty, `completed` says which further meetings the players that are there
+Each player has a place from 0 in a tournament of a planned size, and takes it when it arrives. A
+plan says which places meet as soon as both are taken. If some stay empty, `completed` says which
+further meetings the players that are there
 need, so that each schedule keeps its form:
 
     all         nothing is missing: all pairs of those that are there have met
     circular    those that are next to each other without the empty places between them
-    balanced    those who have met the fewest others meet, until each has met as many as there are rounds
-    swiss       those who lack an opponent in the first round; the later rounds need its results (`swiss_round`)
+    balanced    those who have met the fewest others meet, until each has met as many as there are
+    rounds swiss       those who lack an opponent in the first round; the later rounds need its
+    results (`swiss_round`)
 
 A game: two answers of a group are compared in one order, by the judge that the settings name.
 
@@ -50,7 +52,8 @@ class TournamentSettings(ArenaJudgeSettings):
     letter of the better answer, without ties."""
     schedule: Schedule = setting("all")
     """Let these answers of a group meet. all: each pair (8 answers in both orders: 56 calls). swiss: in each round
-    those that stand next to each other (24). balanced: each answer the same number of others (24). circular: each its
+    those that stand next to each other (24). balanced: each answer the same number of others (24).
+    circular: each its
     neighbours on a circle (16)."""
     schedule_rounds: int | None = setting(None, ge=1)
     """Play this many rounds of swiss and balanced, in each of which every answer meets one other. If unset, the
@@ -68,7 +71,11 @@ class TournamentSettings(ArenaJudgeSettings):
 
     def built_in_prompt(self) -> str:
         """The system prompt of the judge of games."""
-        return prompts.load("choice") if self.tournament_game == "choice" else super().built_in_prompt()
+        return (
+            prompts.load("choice")
+            if self.tournament_game == "choice"
+            else super().built_in_prompt()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,8 @@ class GameResult:
     """What came of a game.
 
     Attributes:
-        points: of the answer that was shown first: 1 if it won, 0.5 for a tie, 0 if it lost; `None` without a verdict.
+        points: of the answer that was shown first: 1 if it won, 0.5 for a tie, 0 if it lost; `None`
+            without a verdict.
         weight: how many times the verdict counts.
         error: why there is no verdict.
         calls: every call that was made.
@@ -94,7 +102,10 @@ class PairJudge:
     def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
         """Judge as the settings say."""
         self.client, self._settings = client, settings
-        self._arena, self._choice = ArenaTaskJudge(settings, client), ChoiceTaskJudge(settings, client)
+        self._arena, self._choice = (
+            ArenaTaskJudge(settings, client),
+            ChoiceTaskJudge(settings, client),
+        )
 
     async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
         """Compare two answers to the prompt of a task.
@@ -105,7 +116,9 @@ class PairJudge:
             second: the other one.
             name: of the call, unique in its group; further calls of the game begin with it.
         """
-        answers = await ask_question(self.client, self._settings, self._question(task, first, second, name))
+        answers = await ask_question(
+            self.client, self._settings, self._question(task, first, second, name)
+        )
         call = answers.last
         points, is_strong = (None, False) if call.value is None else _VALUES[call.value]
         weight = float(STRONG_WEIGHT[self._settings.judge_protocol]) if is_strong else 1.0
@@ -119,7 +132,9 @@ class PairJudge:
         """The question of a game: for a letter, or for a label of Arena-Hard's judge."""
         shared = given_texts(task.rubric or "", task.reference, task.context)
         if self._settings.tournament_game == "arena_hard":
-            return self._arena.game(JudgeTask(task.prompt, (second,), baseline=first), "model_is_b", name, shared)
+            return self._arena.game(
+                JudgeTask(task.prompt, (second,), baseline=first), "model_is_b", name, shared
+            )
         return self._choice.question(JudgeTask(task.prompt, (first, second)), name, shared)
 
 
@@ -150,7 +165,9 @@ def game_count(settings: TournamentSettings, players: int) -> int:
     return pairs * (2 if settings.game_orders == "both" else 1)
 
 
-def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int) -> list[Pair]:
+def completed(
+    schedule: Schedule, present: Sequence[int], met: Collection[Pair], rounds: int
+) -> list[Pair]:
     """The pairs that are still to meet when no more players come.
 
     Args:
@@ -173,14 +190,17 @@ def completed(schedule: Schedule, present: Sequence[int], met: Collection[Pair],
 
 def circle(players: Sequence[int]) -> list[Pair]:
     """Each player and the next one; the last one meets the first."""
-    return sorted({pair(one, other) for one, other in zip(players, [*players[1:], players[0]], strict=True)})
+    return sorted(
+        {pair(one, other) for one, other in zip(players, [*players[1:], players[0]], strict=True)}
+    )
 
 
 def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
     """A round in which those that are next to each other in the standing meet, as far as they have not met before.
 
     Args:
-        standing: the players, best first; with an odd number the one with the most meetings has a bye.
+        standing: the players, best first; with an odd number the one with the most meetings has a
+            bye.
         met: how often each pair has met.
     """
     meetings = Counter[int]()
@@ -192,13 +212,17 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
     found: list[Pair] = []
     while waiting:
         player = waiting.pop(0)
-        opponent = min(waiting, key=lambda other: met.get(pair(player, other), 0))  # the first of the least often met
+        opponent = min(
+            waiting, key=lambda other: met.get(pair(player, other), 0)
+        )  # the first of the least often met
         waiting.remove(opponent)
         found.append(pair(player, opponent))
     return _without_repeats(found, standing, met)
 
 
-def in_order(pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()) -> list[Meeting]:
+def in_order(
+    pairs: Iterable[Pair], orders: GameOrders, *, before: Iterable[Meeting] = ()
+) -> list[Meeting]:
     """The games of pairs: both orders of each, or the one that lets each player be first as often as second.
 
     A pair that meets again in one order has the order that it has had less often.
@@ -280,7 +304,11 @@ def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list
     while len(so_far) < each * (len(present) // 2) or min(others.values()) < each - 1:
         choices = (both for both in combinations(present, 2) if both not in so_far)
         chosen = min(
-            choices, key=lambda both: (min(others[both[0]], others[both[1]]), others[both[0]] + others[both[1]])
+            choices,
+            key=lambda both: (
+                min(others[both[0]], others[both[1]]),
+                others[both[0]] + others[both[1]],
+            ),
         )
         so_far.add(chosen)
         others.update(chosen)
@@ -288,12 +316,16 @@ def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list
     return found
 
 
-def _without_repeats(pairs: list[Pair], standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
+def _without_repeats(
+    pairs: list[Pair], standing: Sequence[int], met: Mapping[Pair, int]
+) -> list[Pair]:
     """Pairs that have met exchange their players with the nearest other pair, where that lets fewer meet again."""
     place = {player: number for number, player in enumerate(standing)}
 
     def cost(both: Sequence[Pair]) -> tuple[int, int]:
-        return sum(met.get(each, 0) for each in both), sum(abs(place[one] - place[other]) for one, other in both)
+        return sum(met.get(each, 0) for each in both), sum(
+            abs(place[one] - place[other]) for one, other in both
+        )
 
     for number in range(len(pairs)):
         if not met.get(pairs[number]):
@@ -303,7 +335,10 @@ def _without_repeats(pairs: list[Pair], standing: Sequence[int], met: Mapping[Pa
             (cost(new), index, new)
             for index, (third, fourth) in enumerate(pairs)
             if index != number
-            for new in ((pair(one, third), pair(other, fourth)), (pair(one, fourth), pair(other, third)))
+            for new in (
+                (pair(one, third), pair(other, fourth)),
+                (pair(one, fourth), pair(other, third)),
+            )
             if cost(new)[0] < cost((pairs[number], pairs[index]))[0]
         ]
         if exchanges:

@@ -1,12 +1,15 @@
 """The kinds of batch endpoints: OpenAI's files and batches, Anthropic's message batches, a folder of batch lines.
 
-A batch has a name of ours, which no other has, and its requests have the ids `NAME-0`, `NAME-1` and so on. By that name
-a batch is found again that was created although nobody has recorded it: OpenAI keeps it as metadata, a folder as the
-name of a file. Anthropic keeps nothing but the ids of requests, and shows these only in the results: a batch of as many
-requests, created since, is ours if its results are. Batches that have ended are looked at first, and others are waited
-for at most ten minutes.
+A batch has a name of ours, which no other has, and its requests have the ids `NAME-0`, `NAME-1` and
+so on. By that name
+a batch is found again that was created although nobody has recorded it: OpenAI keeps it as
+metadata, a folder as the
+name of a file. Anthropic keeps nothing but the ids of requests, and shows these only in the
+results: a batch of as many requests, created since, is ours if its results are. Batches that have
+ended are looked at first, and others are waited for at most ten minutes.
 
-Source: the API references of OpenAI (files, batches) and Anthropic (message batches), and `vllm run-batch`.
+Source: the API references of OpenAI (files, batches) and Anthropic (message batches), and `vllm
+    run-batch`.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ class BatchState:
         of: all requests; 0 if the provider does not say.
         is_over: nothing more will come.
         files: what holds the results.
-        refused: of a batch that was refused as a whole, the reasons by the place of the request; `None`: of all.
+        refused: of a batch that was refused as a whole, the reasons by the place of the request;
+            `None`: of all.
     """
 
     words: str
@@ -90,11 +94,13 @@ class BatchApi:
             requests: their bodies as JSON, by their ids.
 
         Raises:
-            EndpointError: it was not created, or nobody knows whether it was (`FailureKind.retryable`).
+            EndpointError: it was not created, or nobody knows whether it was
+                (`FailureKind.retryable`).
         """
         edge = uuid.uuid4().hex
         head = (
-            f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{edge}\r\n'
+            f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f"--{edge}\r\n"
             f'Content-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
             "Content-Type: application/jsonl\r\n\r\n"
         )
@@ -125,7 +131,11 @@ class BatchApi:
         """How a batch stands."""
         body = await self._json(f"{self._path}/{batch}")
         words, counts = str(body.get("status")), mapping_of(body.get("request_counts"))
-        files = [name for key in ("output_file_id", "error_file_id") if isinstance(name := body.get(key), str)]
+        files = [
+            name
+            for key in ("output_file_id", "error_file_id")
+            if isinstance(name := body.get(key), str)
+        ]
         errors = _list(wire.lookup(body, "errors.data"))
         return BatchState(
             words,
@@ -182,7 +192,10 @@ class AnthropicBatches(BatchApi):
 
     async def create(self, name: str, requests: Mapping[str, bytes]) -> str:
         """See `BatchApi`."""
-        lines = (b'{"custom_id":%b,"params":%b}' % (wire.dumps(each), body) for each, body in requests.items())
+        lines = (
+            b'{"custom_id":%b,"params":%b}' % (wire.dumps(each), body)
+            for each, body in requests.items()
+        )
         data = b'{"requests":[' + b",".join(lines) + b"]}"
         return _id_of(await self._json(self._path, Upload(data, may_count_twice=True)))
 
@@ -196,7 +209,9 @@ class AnthropicBatches(BatchApi):
         deadline = time.monotonic() + _WAIT_S
         is_told = False
         while candidates:
-            states = dict(zip(candidates, await all_results(map(self.state, candidates)), strict=True))
+            states = dict(
+                zip(candidates, await all_results(map(self.state, candidates)), strict=True)
+            )
             for batch in candidates:
                 if states[batch].is_over and await self._has_name(batch, states[batch], name):
                     return batch
@@ -205,7 +220,8 @@ class AnthropicBatches(BatchApi):
                 break
             if not is_told:
                 logger.warning(
-                    "batch %s: waiting for %s to end, since one may be it; it is sent again after %.0f minutes",
+                    "batch %s: waiting for %s to end, since one may be it; it is sent again after "
+                    "%.0f minutes",
                     *(name, ", ".join(candidates), _WAIT_S / 60),
                 )
                 is_told = True
@@ -246,7 +262,9 @@ class BatchFolder(BatchApi):
             part.write_bytes(b"".join(_openai_lines(requests)))
             part.replace(path)
         except OSError as error:
-            raise SettingsError(f"judge_batch_folder: {path} cannot be written: {error.strerror}") from error
+            raise SettingsError(
+                f"judge_batch_folder: {path} cannot be written: {error.strerror}"
+            ) from error
         return name
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
@@ -258,7 +276,9 @@ class BatchFolder(BatchApi):
         path, out = self._file(batch), self._file(batch).with_suffix(".out.jsonl")
         if not out.exists():
             if not path.exists():
-                raise EndpointError(FailureKind.REJECTED, endpoint=f"{path}", answer="the file is gone", status=404)
+                raise EndpointError(
+                    FailureKind.REJECTED, endpoint=f"{path}", answer="the file is gone", status=404
+                )
             return BatchState(f"waits for {out}")
         of = sum(map(bool, path.read_bytes().split(b"\n"))) if path.exists() else 0
         data = out.read_bytes()
@@ -271,7 +291,9 @@ class BatchFolder(BatchApi):
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
-        return openai_results(self._file(batch).with_suffix(".out.jsonl").read_text("utf-8", "replace"))
+        return openai_results(
+            self._file(batch).with_suffix(".out.jsonl").read_text("utf-8", "replace")
+        )
 
     async def cancel(self, batch: str) -> None:
         """See `BatchApi`: remove the file, unless it has been answered."""
@@ -280,7 +302,10 @@ class BatchFolder(BatchApi):
     def hint(self, batch: str, model: str) -> str:
         """See `BatchApi`."""
         path = self._file(batch)
-        return f"; to answer it:\n  vllm run-batch -i {path} -o {path.with_suffix('.out.jsonl')} --model {model}"
+        return (
+            f"; to answer it:\n  vllm run-batch -i {path} -o {path.with_suffix('.out.jsonl')} "
+            f"--model {model}"
+        )
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.jsonl"
@@ -303,7 +328,9 @@ def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
     custom_id, error = str(line.get("custom_id")), wire.dumps({"error": line.get("error")})
     status, body = (wire.lookup(line, f"response.{name}") for name in ("status_code", "body"))
     if type(status) is int:
-        if isinstance(body, Mapping) and line.get("error"):  # as of a choice: what it goes with is not believed
+        if isinstance(body, Mapping) and line.get(
+            "error"
+        ):  # as of a choice: what it goes with is not believed
             body = {**body, "error": line["error"]}
         return custom_id, RawResponse(status, error if body is None else wire.dumps(body))
     return custom_id, f"no response: {wire.shorten(wire.error_text(error), 200)}"
@@ -333,7 +360,9 @@ def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]
         return custom_id, f"no response: {kind}"
     error = mapping_of(result.get("error"))
     inner = mapping_of(error.get("error")) or error
-    return custom_id, RawResponse(_STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner}))
+    return custom_id, RawResponse(
+        _STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner})
+    )
 
 
 def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
@@ -352,14 +381,18 @@ def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
 def _refusal(error: JSON) -> tuple[int | None, str]:
     fields = mapping_of(error)
     line = fields.get("line")  # counted from 1
-    return line - 1 if isinstance(line, int) else None, str(fields.get("message") or fields.get("code"))
+    return line - 1 if isinstance(line, int) else None, str(
+        fields.get("message") or fields.get("code")
+    )
 
 
 def _id_of(body: Mapping[str, JSON]) -> str:
     """Raises `EndpointError` where an answer has no id."""
     found = body.get("id")
     if not isinstance(found, str) or not found:
-        raise EndpointError(FailureKind.REJECTED, endpoint="the batch endpoint", answer=f"no id in {body!r:.200}")
+        raise EndpointError(
+            FailureKind.REJECTED, endpoint="the batch endpoint", answer=f"no id in {body!r:.200}"
+        )
     return found
 
 

@@ -1,10 +1,12 @@
 """The batches of a run: requests wait in a queue, go out as a batch when the run is quiet, and get their responses.
 
-What was sent is on disk before it is uploaded: a resumed run takes up the lines of a batch whose responses it has not
-recorded. A batch that may have been created, though nobody knows, is looked for before it is created once more.
+What was sent is on disk before it is uploaded: a resumed run takes up the lines of a batch whose
+responses it has not recorded. A batch that may have been created, though nobody knows, is looked
+for before it is created once more.
 
-Guarantees: a request is in one open batch at most; a line of the results counts once, whatever their order; a request
-whose line brought no response is sent again; a request whose line was refused has that as its response.
+Guarantees: a request is in one open batch at most; a line of the results counts once, whatever
+their order; a request whose line brought no response is sent again; a request whose line was
+refused has that as its response.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -84,7 +94,8 @@ class Batch:
         kind: the kind of its endpoint.
         endpoint: its base URL, or its folder.
         model: the model that was asked for.
-        requests: the number in the ledger of each of its requests, and what tells it apart from the others.
+        requests: the number in the ledger of each of its requests, and what tells it apart from the
+            others.
         id: the provider's; `None` until it is known.
         state: as the provider said last.
         is_earlier: an earlier part of the run has sent it.
@@ -109,7 +120,10 @@ class Batch:
     def words(self) -> str:
         """How it stands, in words."""
         of = self.state.of or len(self.requests)
-        return f"batch {self.number}: {self.state.done:,} of {of:,} done, {self.state.words or 'uploading'}"
+        return (
+            f"batch {self.number}: {self.state.done:,} of {of:,} done, "
+            f"{self.state.words or 'uploading'}"
+        )
 
 
 class _Queue:
@@ -126,7 +140,9 @@ class _Queue:
         waiting, self.lines = [line for line in self.lines if not line.answer.done()], []
         part, size = list[Line](), 0
         for line in waiting:
-            if part and (len(part) >= self.most_lines or size + len(line.body) > self.api.most_bytes):
+            if part and (
+                len(part) >= self.most_lines or size + len(line.body) > self.api.most_bytes
+            ):
                 yield part
                 part, size = [], 0
             part.append(line)
@@ -152,13 +168,19 @@ class Batches:
             run: what tells the run apart from all others, in the names of its batches.
             record: records a line about a batch.
             recorded: waits until what was recorded is on disk.
-            earlier: those of earlier parts of the run; lines whose responses the run's ledger has are no longer named.
+            earlier: those of earlier parts of the run; lines whose responses the run's ledger has
+                are no longer named.
             quiet_s: send what waits if nothing has changed for so many seconds.
         """
         self.activity = Activity()
         self._run, self._record, self._recorded, self._quiet_s = run, record, recorded, quiet_s
         self._last = max((batch.number for batch in earlier), default=0)
-        self._claims = {line.identity: (batch, line) for batch in earlier for line in batch.lines if line.identity}
+        self._claims = {
+            line.identity: (batch, line)
+            for batch in earlier
+            for line in batch.lines
+            if line.identity
+        }
         self._queues: dict[int, _Queue] = {}
         self._open: list[Batch] = []
         self._stop: RunStop | None = None
@@ -174,14 +196,18 @@ class Batches:
             try:
                 yield
             finally:
-                await cancel_all([watch, *(batch.follows for batch in self._open if batch.follows is not None)])
+                await cancel_all(
+                    [watch, *(batch.follows for batch in self._open if batch.follows is not None)]
+                )
 
     @property
     def waiting(self) -> str | None:
         """How the open batches stand, in words."""
         return "; ".join(batch.words for batch in self._open) or None
 
-    async def ask(self, caller: Transport, call: RequestRecord, body: Mapping[str, JSON]) -> RawResponse | str:
+    async def ask(
+        self, caller: Transport, call: RequestRecord, body: Mapping[str, JSON]
+    ) -> RawResponse | str:
         """Send a request with the next batch, unless it is in one that an earlier part of the run has sent.
 
         Returns:
@@ -235,13 +261,29 @@ class Batches:
                         line.call.leaves()
                         line.number = line.call.number
                 self._last += 1
-                number, at, kind, model = self._last, time.time(), queue.settings.kind, queue.endpoint.model
-                endpoint = queue.endpoint.shown if queue.settings.folder is None else str(queue.settings.folder)
+                number, at, kind, model = (
+                    self._last,
+                    time.time(),
+                    queue.settings.kind,
+                    queue.endpoint.model,
+                )
+                endpoint = (
+                    queue.endpoint.shown
+                    if queue.settings.folder is None
+                    else str(queue.settings.folder)
+                )
                 requests = [(line.number, line.identity) for line in part]
-                sent: dict[str, JSON] = {"at": at, "kind": kind, "endpoint": endpoint, "model": model}
+                sent: dict[str, JSON] = {
+                    "at": at,
+                    "kind": kind,
+                    "endpoint": endpoint,
+                    "model": model,
+                }
                 self._record({"batch": number, **sent, "requests": requests})
                 name = f"{self._run}-{number}"
-                self._begin(queue, Batch(number, name, at, kind, endpoint, model, requests, lines=part))
+                self._begin(
+                    queue, Batch(number, name, at, kind, endpoint, model, requests, lines=part)
+                )
 
     def _begin(self, queue: _Queue, batch: Batch) -> None:
         self._open.append(batch)
@@ -258,7 +300,10 @@ class Batches:
                 await self._bring(queue, batch, batch.id)
         except EndpointError as error:
             if batch.is_earlier and error.status == 404:
-                logger.warning("batch %d of an earlier part of this run is gone: it is sent again", batch.number)
+                logger.warning(
+                    "batch %d of an earlier part of this run is gone: it is sent again",
+                    batch.number,
+                )
                 self._send_back(queue, batch, {})
             else:
                 self._end(batch, EndpointOutage(f"batch {batch.number}: {error}"))
@@ -271,7 +316,10 @@ class Batches:
     def _end(self, batch: Batch, error: Exception) -> None:
         """Let all that wait for a batch, or for the next one, fail with an error that ends the run."""
         self._stop = error if isinstance(error, RunStop) else self._stop
-        for line in (*batch.lines, *(line for queue in self._queues.values() for line in queue.lines)):
+        for line in (
+            *batch.lines,
+            *(line for queue in self._queues.values() for line in queue.lines),
+        ):
             if not line.answer.done():
                 fail(line.answer, copy(error))
 
@@ -294,12 +342,20 @@ class Batches:
                 if error.status in _CREATED_NOTHING:
                     logger.warning("batch %d: %s; it is sent again", batch.number, error)
                 else:
-                    logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
+                    logger.warning(
+                        "batch %d: %s; it is looked for before it is sent again",
+                        batch.number,
+                        error,
+                    )
                     may_exist = True
-                await asyncio.sleep(min(error.retry_after or min(1.0, queue.settings.poll_s), LONG_WAIT_S))
+                await asyncio.sleep(
+                    min(error.retry_after or min(1.0, queue.settings.poll_s), LONG_WAIT_S)
+                )
         self._record({"batch": batch.number, "id": batch.id})
         hint = queue.api.hint(batch.id, batch.model)
-        logger.info("batch %d: %d requests are sent as %s%s", batch.number, len(batch.lines), batch.id, hint)
+        logger.info(
+            "batch %d: %d requests are sent as %s%s", batch.number, len(batch.lines), batch.id, hint
+        )
 
     def _refused(self, queue: _Queue, batch: Batch, error: EndpointError) -> None:
         """Deal with a batch that the endpoint refuses.
@@ -342,7 +398,14 @@ class Batches:
         while True:
             state = await queue.api.state(name)
             if state.words != batch.state.words or state.is_over:
-                self._record({"batch": batch.number, "state": state.words, "done": state.done, "of": state.of})
+                self._record(
+                    {
+                        "batch": batch.number,
+                        "state": state.words,
+                        "done": state.done,
+                        "of": state.of,
+                    }
+                )
             batch.state = state
             if state.is_over:
                 break
@@ -365,10 +428,13 @@ class Batches:
                 line.resolve(answer)
         missing = [line for line in places.values() if not line.answer.done()]
         for line in missing:
-            line.resolve(f"no response: the batch is {state.words}, and its results have no line of it")
+            line.resolve(
+                f"no response: the batch is {state.words}, and its results have no line of it"
+            )
         if strangers or twice or missing:
             logger.warning(
-                "batch %d: lines of unknown requests, left out: %d; second lines, left out: %d; missing lines: %d",
+                "batch %d: lines of unknown requests, left out: %d; second lines, left out: %d; "
+                "missing lines: %d",
                 *(batch.number, strangers, twice, len(missing)),
             )
 

@@ -1,19 +1,23 @@
 """What a run may spend: a number of requests, an amount of dollars. Several clients may share one budget.
 
-Every completion's request that is sent is a call, each retry of its own. None is what an endpoint was never sent,
-because it refused the connection, nor an answer of a ledger, of the judgment cache or of an identical call in flight.
+Every completion's request that is sent is a call, each retry of its own. None is what an endpoint
+was never sent, because it refused the connection, nor an answer of a ledger, of the judgment cache
+or of an identical call in flight.
 
-Before a request leaves, a call and the most that it may cost are reserved; once its answer is there, the true cost
-takes the place of the reservation. The most is the price of a prompt of as many tokens as the request has bytes, which
-no tokenizer exceeds and nobody has to count (of an image the most that the published formula gives, see
-`judgegym.llm.cost.images`), and of `n` completions of `max_tokens`. An attempt that broke off after it
+Before a request leaves, a call and the most that it may cost are reserved; once its answer is
+there, the true cost takes the place of the reservation. The most is the price of a prompt of as
+many tokens as the request has bytes, which no tokenizer exceeds and nobody has to count (of an
+image the most that the published formula gives, see `judgegym.llm.cost.images`), and of `n`
+completions of `max_tokens`. An attempt that broke off after it
 had left, or was cancelled, counts with the most: it may be billed.
 
-Guarantees: no request is sent beyond a budget of calls, nor one that could cost more than a budget of dollars has left;
-only what a provider bills beyond a request's own limit can exceed it. A request that does not fit waits, in order of
-arrival, while others are in flight, whose answers may cost less than was reserved. If it does not fit when none is, it
-is refused: it raises `BudgetError`, when all requests in flight have ended and their answers are recorded. Whoever is
-told may end everything at once, and nothing that was paid for is lost. Once one request of a run is refused, all are.
+Guarantees: no request is sent beyond a budget of calls, nor one that could cost more than a budget
+of dollars has left; only what a provider bills beyond a request's own limit can exceed it. A
+request that does not fit waits, in order of arrival, while others are in flight, whose answers may
+cost less than was reserved. If it does not fit when none is, it
+is refused: it raises `BudgetError`, when all requests in flight have ended and their answers are
+recorded. Whoever is told may end everything at once, and nothing that was paid for is lost. Once
+one request of a run is refused, all are.
 """
 
 from __future__ import annotations
@@ -119,32 +123,44 @@ class Budget:
             return f"the budget{whose} of {counted_calls(self._most_calls)} is spent"
         if most is not None and usd is None:
             return (
-                f"a budget{whose} of ${most:g} cannot be kept: an endpoint does not count the tokens of its "
-                "answers, so that what they cost is not known; limit the calls instead (--budget_calls)"
+                f"a budget{whose} of ${most:g} cannot be kept: an endpoint does not count the "
+                "tokens of its "
+                "answers, so that what they cost is not known; limit the calls instead "
+                "(--budget_calls)"
             )
-        if most is not None and usd is not None and usd + self._reserved + worst > most * (1 + _ROUNDING):
+        if (
+            most is not None
+            and usd is not None
+            and usd + self._reserved + worst > most * (1 + _ROUNDING)
+        ):
             spent = f"${usd:.4f} for {counted_calls(self._calls)}"
             if usd >= most:
                 return f"the budget{whose} of ${most:g} is spent: {spent}"
-            return f"the budget{whose} of ${most:g} is spent: {spent}, and the next one may cost ${worst:.4f}"
+            return (
+                f"the budget{whose} of ${most:g} is spent: {spent}, and the next one may cost "
+                f"${worst:.4f}"
+            )
         return None
 
     def check(self, settings: ChatSettings) -> None:
         """Check that what a client spends can be known.
 
         Raises:
-            SettingsError: there is a budget of dollars, and the model's tokens have no price; or an answer of a judge
-                no limit.
+            SettingsError: there is a budget of dollars, and the model's tokens have no price; or an
+                answer of a judge no limit.
         """
         prices = settings.prices
         if not self.is_of_dollars:
             return
         if prices.input is None or prices.output is None:
             raise SettingsError(
-                f"budget_usd: the price of {settings.title} is not known; set {settings.price_settings}, in US "
+                f"budget_usd: the price of {settings.title} is not known; set "
+                f"{settings.price_settings}, in US "
                 "dollars for a million tokens (0 for an endpoint that costs nothing)"
             )
-        if settings.title != "the policy" and not settings.max_tokens:  # a policy's is given with each call
+        if (
+            settings.title != "the policy" and not settings.max_tokens
+        ):  # a policy's is given with each call
             self.worst_cost({"messages": None, **settings.extra_body}, settings)
 
     def worst_cost(self, body: Mapping[str, JSON], settings: ChatSettings) -> float:
@@ -160,11 +176,14 @@ class Budget:
         is_chat, n = "messages" in body, body.get("n")
         if is_chat and not any(limits) and prices.output:
             raise SettingsError(
-                f"budget_usd: an answer of {settings.title} may be of any length, so that its cost has no limit; set "
+                f"budget_usd: an answer of {settings.title} may be of any length, so that its cost "
+                "has no limit; set "
                 "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
             )
         completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
-        texts, images = without_images(wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model)
+        texts, images = without_images(
+            wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model
+        )
         prompt = len(texts) + images + _TEMPLATE_TOKENS
         prices = prices.for_prompt(prompt)
         return (prompt * prices.highest_input + completion * (prices.output or 0.0)) / 1e6
@@ -243,7 +262,9 @@ class Budget:
         while self._waiting:
             worst, told = self._waiting[0]
             why = None if told.done() else self.why(worst)
-            if why is not None and any(each._unfinished for each in self._all if each._own_why(worst) is not None):
+            if why is not None and any(
+                each._unfinished for each in self._all if each._own_why(worst) is not None
+            ):
                 return
             self._waiting.popleft()
             if told.done():  # cancelled

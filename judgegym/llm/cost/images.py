@@ -1,15 +1,17 @@
 """How many tokens an image counts for, by the providers' published formulas.
 
-Anthropic: a token for each patch of 28 × 28 pixels, 4,784 at most. OpenAI: 1.2 tokens for each patch of 32 × 32, of
-2,500 patches at most with `detail` high (low: 256), otherwise of 10,000. GPT-4o, GPT-4.1 and GPT-5.1 count tiles of
-512 × 512, after scaling down into 2048 × 2048 and to a shorter side of 768. Other servers count as OpenAI's newer
-models. These are estimates: earlier models of Anthropic scale down to 1,568 tokens, small ones of OpenAI have other
-factors, GPT-5.6 and later have no such limit of patches; the usage that an endpoint reports is what is paid.
+Anthropic: a token for each patch of 28 × 28 pixels, 4,784 at most. OpenAI: 1.2 tokens for each
+patch of 32 × 32, of 2,500 patches at most with `detail` high (low: 256), otherwise of 10,000.
+GPT-4o, GPT-4.1 and GPT-5.1 count tiles of 512 × 512, after scaling down into 2048 × 2048 and to a
+shorter side of 768. Other servers count as OpenAI's newer
+models. These are estimates: earlier models of Anthropic scale down to 1,568 tokens, small ones of
+OpenAI have other factors, GPT-5.6 and later have no such limit of patches; the usage that an
+endpoint reports is what is paid.
 
 Guarantee: an image of unknown size counts with the most that the formula gives.
 
-Sources: Anthropic's guides "Vision" and "Coordinates and bounding boxes", of 2026-07-10; OpenAI's guide "Images and
-vision", of 2026-09-29.
+Sources: Anthropic's guides "Vision" and "Coordinates and bounding boxes", of 2026-07-10; OpenAI's
+guide "Images and vision", of 2026-09-29.
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ from collections.abc import Iterable
 from judgegym.llm.providers import ApiName
 from judgegym.llm.wire import Image, Message
 
-_TILED = {"gpt-4o": (85, 170), "gpt-4.1": (85, 170), "gpt-5.1": (70, 140), "gpt-4o-mini": (2833, 5667)}
+_TILED = {
+    "gpt-4o": (85, 170),
+    "gpt-4.1": (85, 170),
+    "gpt-5.1": (70, 140),
+    "gpt-4o-mini": (2833, 5667),
+}
 """Of models that count tiles, the tokens of an image and of each tile."""
 _DATE = re.compile(r"-\d{4}-\d\d-\d\d$")
 _PATCHES = {"low": 256, "high": 2500}
@@ -50,7 +57,11 @@ def _squares(sides: Iterable[float], side: int) -> int:
 
 def tokens_of_images(messages: Iterable[Message], api: ApiName, model: str) -> int:
     """The tokens of all images of messages."""
-    return sum(image_tokens(image, api, model) for message in messages for image in message.get("images", ()))
+    return sum(
+        image_tokens(image, api, model)
+        for message in messages
+        for image in message.get("images", ())
+    )
 
 
 def without_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:

@@ -1,7 +1,7 @@
 """The models that we ask by default, and what is known of the large providers' models (`models.yaml`).
 
-That file is dated: until when a model answers, which one follows it, and its list prices. What it does not know stays
-unknown.
+That file is dated: until when a model answers, which one follows it, and its list prices. What it
+does not know stays unknown.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class KnownModel:
         pricing: its list of prices.
         prices: its list prices.
         until: the last day of these prices; `None` if none is announced.
-        retired: the day from which requests fail, or reach another model; `None` if none is announced.
+        retired: the day from which requests fail, or reach another model; `None` if none is
+            announced.
         not_before: the earliest such day, where the provider has named that alone.
         successor: the model that the provider recommends in its place.
     """
@@ -76,7 +77,9 @@ def known_models() -> Mapping[str, KnownModel]:
     """The models of the file, by each name that they are asked for by."""
     import yaml  # late: not every command needs a model
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is five times as fast
+    loader: Any = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # the one in C is five times as fast
     providers: list[dict[str, Any]] = yaml.load(_TABLE.read_text("utf-8"), loader)
     facts = {each.name for each in fields(KnownModel)}
     return {
@@ -98,7 +101,11 @@ def _prices(entry: Mapping[str, Any]) -> Prices:
     """The prices of an entry, with those of long prompts, if they have others."""
     named = {name: entry[name] for name in _PRICES if name in entry}
     longer = entry.get("long")
-    return Prices(**named) if longer is None else Prices(**named, long_above=longer["above"], long=_prices(longer))
+    return (
+        Prices(**named)
+        if longer is None
+        else Prices(**named, long_above=longer["above"], long=_prices(longer))
+    )
 
 
 def model_at(urls: Sequence[str], name: str) -> KnownModel | None:

@@ -1,7 +1,8 @@
 """List prices (`models.yaml`), for models whose prices no setting gives.
 
-Guarantees: a price is that of a model by its exact name at its provider's own hosts, never that of a server which has
-given another model the same name; a setting beats the table; what the table does not know stays unknown.
+Guarantees: a price is that of a model by its exact name at its provider's own hosts, never that of
+a server which has given another model the same name; a setting beats the table; what the table does
+not know stays unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _OTHER_PRICES = "service_tier"
 """A field of requests with which a provider takes other prices than those of its list."""
 
 
-def prices_of(api: ApiName, given: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()) -> Prices:
+def prices_of(
+    api: ApiName, given: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()
+) -> Prices:
     """The prices of a model.
 
     Args:
@@ -31,13 +34,17 @@ def prices_of(api: ApiName, given: Prices, urls: Sequence[str], model: str, body
         body: the names of further fields of its requests.
 
     Returns:
-        Those given, or else those of the table, which are logged once; unknown where neither has them. Those of the
-        prefix cache may follow from them.
+        Those given, or else those of the table, which are logged once; unknown where neither has
+        them. Those of the prefix cache may follow from them.
     """
     if given != Prices() or _OTHER_PRICES in body:
         return api_of(api).prices(given)
     listed = model_at(urls, model)
-    if listed is None or listed.prices.input is None or (listed.until is not None and listed.until < today()):
+    if (
+        listed is None
+        or listed.prices.input is None
+        or (listed.until is not None and listed.until < today())
+    ):
         return given
     _say(model, listed)
     return api_of(api).prices(listed.prices)
@@ -47,6 +54,7 @@ def prices_of(api: ApiName, given: Prices, urls: Sequence[str], model: str, body
 def _say(model: str, listed: KnownModel) -> None:
     prices = listed.prices
     logger.info(
-        "%s: $%g a million prompt tokens, $%g a million of answers, by our table (%s, %s, %s); settings override it",
+        "%s: $%g a million prompt tokens, $%g a million of answers, by our table (%s, %s, %s); "
+        "settings override it",
         *(model, prices.input, prices.output, listed.provider, listed.as_of, listed.pricing),
     )

@@ -1,13 +1,14 @@
 """The pool of connections of chat clients: none is reused on which bytes came that no request had asked for.
 
-HTTP/1.1 tells answers apart by their order alone. A server or proxy that sends a second answer leaves it on the
-connection, where the next request would take it for its own, and so would all after it. Such a connection is closed
-before it is reused, and its host gets a new connection for each request from then on.
+HTTP/1.1 tells answers apart by their order alone. A server or proxy that sends a second answer
+leaves it on the connection, where the next request would take it for its own, and so would all
+after it. Such a connection is closed before it is reused, and its host gets a new connection for
+each request from then on.
 
-A busy client reuses a connection at once, so that the second answer would come while the next request is in flight,
-where nothing tells it from that request's own. So a connection rests for `_REST_S` after each of a host's first
-answers, and after one of ten of the later ones; others take its place. At most `_MOST_RESTING` connections rest or are
-in use by then, or `_LEAST_RESTING` rest.
+A busy client reuses a connection at once, so that the second answer would come while the next
+request is in flight, where nothing tells it from that request's own. So a connection rests for
+`_REST_S` after each of a host's first answers, and after one of ten of the later ones; others take
+its place. At most `_MOST_RESTING` connections rest or are in use by then, or `_LEAST_RESTING` rest.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         if key not in self._sends_unasked:
             self._sends_unasked.add(key)
             logger.warning(
-                "%s:%s has sent an answer that no request had asked for: its connections are not reused from now on",
+                "%s:%s has sent an answer that no request had asked for: its connections are not "
+                "reused from now on",
                 key.host,
                 key.port,
             )

@@ -33,8 +33,8 @@ _LONGEST_RESULTS = 1 << 30
 def open_session() -> aiohttp.ClientSession:
     """An HTTP session for chat clients: no connection limit of its own, no cookies.
 
-    Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the session would look
-    them up, and read `~/.netrc`, on a thread for every request.
+    Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the
+    session would look them up, and read `~/.netrc`, on a thread for every request.
     """
     return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
 
@@ -47,7 +47,11 @@ class Exchange:
     """
 
     def __init__(
-        self, settings: ChatSettings, api: Api, fields: FieldHabits, session: aiohttp.ClientSession | None
+        self,
+        settings: ChatSettings,
+        api: Api,
+        fields: FieldHabits,
+        session: aiohttp.ClientSession | None,
     ) -> None:
         """Prepare.
 
@@ -68,13 +72,17 @@ class Exchange:
 
     async def send(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""
-        used_s = 0.0 if call.failure is None else call.elapsed()  # a retry has what is left; 0 is no limit
+        used_s = (
+            0.0 if call.failure is None else call.elapsed()
+        )  # a retry has what is left; 0 is no limit
         timeout_s = max(0.001, min(self._settings.timeout_s, self._settings.deadline_s - used_s))
         try:
             call.leaves()
             response = await self._respond(replica, call, timeout_s)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
-            is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
+            is_no_http = isinstance(
+                error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError
+            )
             if is_no_http and await replica.needs_tls():
                 what = "none: the port speaks TLS, so its URL must begin with https://"
                 return AttemptFailure(FailureKind.REJECTED, what)
@@ -83,7 +91,9 @@ class Exchange:
             return of_other_answer(response, call.read)
         return of_answer(response, replica.habits, self._api.response)
 
-    async def _respond(self, replica: Replica, call: RequestRecord, timeout_s: float) -> RawResponse:
+    async def _respond(
+        self, replica: Replica, call: RequestRecord, timeout_s: float
+    ) -> RawResponse:
         """Send a request once; raises whatever the HTTP client does."""
         filled: dict[str, JSON] = {**(call.body or {}), "model": replica.endpoint.model}
         body: Mapping[str, JSON] = filled
@@ -94,7 +104,9 @@ class Exchange:
         if self._session is None:
             self._session = open_session()
         data, most = None if call.body is None else wire.dumps(body), _LONGEST_BODY
-        headers = replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
+        headers = (
+            replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
+        )
         if call.upload is not None:
             data, headers = call.upload.data, {**headers, "Content-Type": call.upload.content_type}
             most = _LONGEST_RESULTS
@@ -108,7 +120,9 @@ class Exchange:
             allow_redirects=False,  # a redirected POST would lose its body
         ) as response:
             data, headers = await _body_of(response, most), response.headers
-            return RawResponse(response.status, data, headers.get("Retry-After"), headers.get("Location"))
+            return RawResponse(
+                response.status, data, headers.get("Retry-After"), headers.get("Location")
+            )
 
 
 @lru_cache(maxsize=16)  # all first attempts have the same

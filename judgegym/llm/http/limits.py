@@ -1,7 +1,7 @@
 """How many requests may be in flight at once, how many requests and tokens a minute, and what an attempt waits for.
 
-Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
-first attempts; whoever is refused or cancelled holds neither.
+Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that;
+retries go before all first attempts; whoever is refused or cancelled holds neither.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ the first answer is read, also where that answer says to stop."""
 class AdaptiveLimit:
     """A limit on requests in flight that adapts to the endpoint: additive increase, multiplicative decrease.
 
-    It starts at its ceiling. An overload (429, 503) halves it, once for all requests that were in flight at the last
-    halving; each window of successes adds five per cent of the ceiling. It never falls below one. Requests are admitted
-    in order of arrival, except that urgent ones (retries, whose deadline is running) go first; a few in each turn of
-    the event loop, so that answers are read between them.
+    It starts at its ceiling. An overload (429, 503) halves it, once for all requests that were in
+    flight at the last halving; each window of successes adds five per cent of the ceiling. It never
+    falls below one. Requests are admitted in order of arrival, except that urgent ones (retries,
+    whose deadline is running) go first; a few in each turn of the event loop, so that answers are
+    read between them.
     """
 
     def __init__(self, ceiling: int, at_once: int = _AT_ONCE) -> None:
@@ -125,8 +126,9 @@ class AdaptiveLimit:
 class RateBudget:
     """Requests and tokens a minute; `None` where there is no such limit.
 
-    Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large providers count. One
-    request at a time waits for them, in order of arrival, except that urgent ones (retries) go first.
+    Both are leaky buckets with the capacity of one minute (aiolimiter), which is how the large
+    providers count. One request at a time waits for them, in order of arrival, except that urgent
+    ones (retries) go first.
     """
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:
@@ -163,7 +165,8 @@ _MOST_IN_BATCHES = 10_000_000
 class LimitedClient:
     """What an attempt of a client waits for, and what it has cost; the base of `Transport`.
 
-    An attempt waits for the budget, for a replica that is there, for the rates and for a slot, in this order.
+    An attempt waits for the budget, for a replica that is there, for the rates and for a slot, in
+    this order.
 
     Attributes:
         settings: the model and how to call it.
@@ -184,7 +187,10 @@ class LimitedClient:
         self.rates = RateBudget(settings.requests_per_minute, settings.tokens_per_minute)
         self._worst_settings = settings  # of the highest prices
         if (batch := settings.batch) is not None:
-            self.limit, self.rates = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES), RateBudget(None, None)
+            self.limit, self.rates = (
+                AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES),
+                RateBudget(None, None),
+            )
             if batch.is_live_after:
                 self._worst_settings = replace(settings, prices=batch.live_prices)
         self.fields = habits_of(settings.endpoints)
@@ -212,8 +218,9 @@ class LimitedClient:
             The time of admission (monotonic clock).
 
         Raises:
-            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
-                model has been away for too long, or refuses what the request has.
+            EndpointError: the deadline passed while a retry waited; it is the failure of the
+                attempt before. Or the model has been away for too long, or refuses what the request
+                has.
             RunStop: no request may be sent any more.
         """
         is_retry = call.failure is not None
@@ -230,9 +237,14 @@ class LimitedClient:
                 self.limit.release()  # it has gone away in the meantime
                 continue
             try:
-                if self.formats.refusal is not None and has_format(call.body):  # of another call, while this one waited
+                if self.formats.refusal is not None and has_format(
+                    call.body
+                ):  # of another call, while this one waited
                     raise self.formats.refusal.of_another_call()
-                if call.path is None and (refusal := self.fields.earlier_refusal(call.body or {})) is not None:
+                if (
+                    call.path is None
+                    and (refusal := self.fields.earlier_refusal(call.body or {})) is not None
+                ):
                     raise refusal
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
@@ -257,7 +269,12 @@ class LimitedClient:
 
     @staticmethod
     def _settle(
-        budget: Budget, call: RequestRecord, outcome: Outcome | None, cost: float | None, *, is_line: bool
+        budget: Budget,
+        call: RequestRecord,
+        outcome: Outcome | None,
+        cost: float | None,
+        *,
+        is_line: bool,
     ) -> None:
         """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded.
 
@@ -277,7 +294,9 @@ class LimitedClient:
             is_billed = True  # what broke off on its way may cost as much as a whole answer, and an error costs nothing
             if isinstance(outcome, AttemptFailure):
                 is_lost = outcome.status is None and not is_line
-                is_billed = outcome.kind is FailureKind.BROKEN and (is_lost or (outcome.status or 400) < 400)
+                is_billed = outcome.kind is FailureKind.BROKEN and (
+                    is_lost or (outcome.status or 400) < 400
+                )
             if cost is None:
                 cost = call.worst if is_billed else 0.0
             budget.pay(cost, call.worst)

@@ -1,14 +1,18 @@
 """Anthropic's Messages API: requests and responses between its form and OpenAI's.
 
-The body of `POST /v1/messages` is made of a chat completion's, and a message is read as one. Nothing that was asked for
+The body of `POST /v1/messages` is made of a chat completion's, and a message is read as one.
+Nothing that was asked for
 is dropped: a field has a counterpart, or the request is refused.
 
-* Leading system messages become `system`; turns of one role that follow each other become one turn of several blocks.
-* Thinking is `reasoning_content`, apart from the text. Blocks of tools are `tool_calls`. Blocks of a kind that nobody
-  knows make an answer that is not whole, as an unknown stop reason does.
-* `usage.input_tokens` does not count what was read from the prefix cache or written to it: `prompt_tokens` counts all.
+* Leading system messages become `system`; turns of one role that follow each other become one turn
+  of several blocks.
+* Thinking is `reasoning_content`, apart from the text. Blocks of tools are `tool_calls`. Blocks of
+  a kind that nobody knows make an answer that is not whole, as an unknown stop reason does.
+* `usage.input_tokens` does not count what was read from the prefix cache or written to it:
+  `prompt_tokens` counts all.
 
-Source: the API's reference and the types of the `anthropic` package 2.14 (`MessageCreateParams`, `Message`).
+Source: the API's reference and the types of the `anthropic` package 2.14 (`MessageCreateParams`,
+    `Message`).
 """
 
 from __future__ import annotations
@@ -43,8 +47,17 @@ _STOP_REASONS = {
 }
 _SILENT_BLOCKS = frozenset(
     {
-        *("redacted_thinking", "server_tool_use", "web_search_tool_result", "web_fetch_tool_result"),
-        *("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
+        *(
+            "redacted_thinking",
+            "server_tool_use",
+            "web_search_tool_result",
+            "web_fetch_tool_result",
+        ),
+        *(
+            "code_execution_tool_result",
+            "bash_code_execution_tool_result",
+            "text_editor_code_execution_tool_result",
+        ),
         *("tool_search_tool_result", "container_upload"),
     }
 )
@@ -52,10 +65,41 @@ _SILENT_BLOCKS = frozenset(
 
 _REFUSED = frozenset(
     {
-        *("n", "seed", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty", "stream"),
-        *("best_of", "prediction", "modalities", "functions", "function_call", "parallel_tool_calls", "store"),
-        *("return_token_ids", "prompt_logprobs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
-        *("structured_outputs", "grammar", "json_schema", "chat_template_kwargs", "repetition_penalty", "min_p"),
+        *(
+            "n",
+            "seed",
+            "logprobs",
+            "top_logprobs",
+            "logit_bias",
+            "frequency_penalty",
+            "presence_penalty",
+            "stream",
+        ),
+        *(
+            "best_of",
+            "prediction",
+            "modalities",
+            "functions",
+            "function_call",
+            "parallel_tool_calls",
+            "store",
+        ),
+        *(
+            "return_token_ids",
+            "prompt_logprobs",
+            "guided_json",
+            "guided_regex",
+            "guided_choice",
+            "guided_grammar",
+        ),
+        *(
+            "structured_outputs",
+            "grammar",
+            "json_schema",
+            "chat_template_kwargs",
+            "repetition_penalty",
+            "min_p",
+        ),
     }
 )
 """Fields of OpenAI's form, or of servers that speak it, without a counterpart."""
@@ -90,7 +134,9 @@ class AnthropicApi(Api):
         sent.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
         temperature = sent.get("temperature")
         if isinstance(temperature, int | float) and temperature > 1:
-            raise SettingsError(f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1")
+            raise SettingsError(
+                f"the temperature {temperature:g}: Anthropic's Messages API takes 0 to 1"
+            )
         system: list[Block] = []
         turns: list[tuple[str, list[Block]]] = []
         for role, blocks in _turns(body, cached):
@@ -114,8 +160,15 @@ class AnthropicApi(Api):
         """
         content = body.get("content") if isinstance(body, Mapping) else None
         if content is None and isinstance(body, Mapping) and "choices" in body:
-            raise NotACompletion("it answers in OpenAI's form, not in that of the Messages API: set its api to openai")
-        if not isinstance(body, Mapping) or not isinstance(content, Sequence) or isinstance(content, str):
+            raise NotACompletion(
+                "it answers in OpenAI's form, not in that of the Messages API: set its api to "
+                "openai"
+            )
+        if (
+            not isinstance(body, Mapping)
+            or not isinstance(content, Sequence)
+            or isinstance(content, str)
+        ):
             return body
         texts: dict[str, list[str]] = {"text": [], "thinking": []}
         calls, unknown = list[JSON](), ""
@@ -125,7 +178,10 @@ class AnthropicApi(Api):
             if kind in ("text", "thinking"):
                 texts[str(kind)].append(text_of(fields.get(str(kind))))
             elif kind == "tool_use":
-                called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
+                called: JSON = {
+                    "name": fields.get("name"),
+                    "arguments": wire.dumps(fields.get("input")).decode(),
+                }
                 calls.append({"id": fields.get("id"), "type": "function", "function": called})
             elif kind not in _SILENT_BLOCKS:
                 unknown = f"unknown_block_{kind}"
@@ -150,19 +206,27 @@ class AnthropicApi(Api):
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
         """See `Api`: the fields that shape the prompt, without its sampling, then the messages."""
-        said = (f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body))
+        said = (
+            f"\0{role}\0{''.join(text for text, _ in parts)}" for role, parts in _messages(body)
+        )
         return "".join((_shape(body), *said))
 
     def shortest_prefix(self, model: str) -> int | None:
         """See `Api`."""
-        return next((tokens for part, tokens in _SHORTEST_PREFIXES.items() if re.search(part, model)), 1024)
+        return next(
+            (tokens for part, tokens in _SHORTEST_PREFIXES.items() if re.search(part, model)), 1024
+        )
 
 
 def _shape(body: Mapping[str, JSON]) -> str:
-    return wire.dumps({name: value for name, value in body.items() if name not in _NOT_CACHED}).decode()
+    return wire.dumps(
+        {name: value for name, value in body.items() if name not in _NOT_CACHED}
+    ).decode()
 
 
-_NOT_CACHED = frozenset({"messages", "model", "seed", "temperature", "top_p", "top_k", "max_tokens", "stop", "n"})
+_NOT_CACHED = frozenset(
+    {"messages", "model", "seed", "temperature", "top_p", "top_k", "max_tokens", "stop", "n"}
+)
 
 
 def _part(part: JSON) -> tuple[str, Block | None]:
@@ -171,7 +235,11 @@ def _part(part: JSON) -> tuple[str, Block | None]:
     if isinstance(text, str):
         return text, None
     kind, found, data = url.removeprefix("data:").partition(";base64,")
-    source: JSON = {"type": "base64", "media_type": kind, "data": data} if found else {"type": "url", "url": url}
+    source: JSON = (
+        {"type": "base64", "media_type": kind, "data": data}
+        if found
+        else {"type": "url", "url": url}
+    )
     return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
 
 
@@ -179,17 +247,26 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
     """Role and content of each message, by `_part`.
 
     Raises:
-        SettingsError: a message is none of a system, a user or an assistant, or its content is no text.
+        SettingsError: a message is none of a system, a user or an assistant, or its content is no
+            text.
     """
     messages = body.get("messages")
     for message in messages if isinstance(messages, Sequence) else ():
-        role, content = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
+        role, content = (
+            (message.get("role"), message.get("content"))
+            if isinstance(message, Mapping)
+            else (None, None)
+        )
         if role not in ("system", "user", "assistant") or not isinstance(content, str | list):
             raise SettingsError(
-                f"a message of role {role!r} with {type(content).__name__} as content cannot be sent to Anthropic's "
+                f"a message of role {role!r} with {type(content).__name__} as content cannot be "
+                "sent to Anthropic's "
                 "Messages API: expected a text of system, user or assistant"
             )
-        yield str(role), [_part(part) for part in ([content] if isinstance(content, str) else content)]
+        yield (
+            str(role),
+            [_part(part) for part in ([content] if isinstance(content, str) else content)],
+        )
 
 
 def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> Iterator[tuple[str, list[Block]]]:
@@ -211,7 +288,11 @@ def _blocks_of_text(content: str, ends: Sequence[int]) -> Iterator[Block]:
         if wire.is_blank(content[end:]):  # no block may be blank
             end = len(content)
         if not wire.is_blank(content[start:end]):
-            yield {"type": "text", "text": content[start:end], "cache_control": {"type": "ephemeral"}}
+            yield {
+                "type": "text",
+                "text": content[start:end],
+                "cache_control": {"type": "ephemeral"},
+            }
             start = end
     if content[start:].strip():
         yield {"type": "text", "text": content[start:]}
@@ -225,7 +306,9 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     """
     fields = mapping_of(value)
     if name in _REFUSED:
-        raise SettingsError(f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai")
+        raise SettingsError(
+            f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai"
+        )
     if name in ("max_completion_tokens", "max_tokens"):
         sent["max_tokens"] = value
     elif name == "stop":
@@ -246,7 +329,8 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
         schema = mapping_of(fields.get("json_schema")).get("schema")
         if fields.get("type") != "json_schema" or schema is None:
             raise SettingsError(
-                f"response_format of type {fields.get('type')!r}: Anthropic's Messages API takes json_schema alone"
+                f"response_format of type {fields.get('type')!r}: Anthropic's Messages API takes "
+                "json_schema alone"
             )
         _configure(sent, "format", {"type": "json_schema", "schema": schema})
     else:
@@ -268,9 +352,16 @@ def finish_reason(stop_reason: JSON) -> str:
 
 
 def _usage(usage: Mapping[str, JSON]) -> JSON:
-    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    names = (
+        "input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "output_tokens",
+    )
     counts = (usage.get(name) for name in names)
-    fresh, read, written, output = (count if type(count) is int and count > 0 else 0 for count in counts)
+    fresh, read, written, output = (
+        count if type(count) is int and count > 0 else 0 for count in counts
+    )
     details: JSON = {"cached_tokens": read, "cache_write_tokens": written}
     return {
         "prompt_tokens": fresh + read + written,

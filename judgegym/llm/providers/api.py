@@ -1,8 +1,8 @@
 """What differs between the APIs of providers: path, headers, the form of a request and of its response.
 
-Everything else is shared: a request is made in OpenAI's form, and its response is read in OpenAI's form
-(`judgegym.llm.responses`), by one transport with one set of limits, deadlines, retries, budgets and ledgers. An `Api`
-translates in between.
+Everything else is shared: a request is made in OpenAI's form, and its response is read in OpenAI's
+form (`judgegym.llm.responses`), by one transport with one set of limits, deadlines, retries,
+budgets and ledgers. An `Api` translates in between.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Api:
 
         Args:
             body: the request in OpenAI's form.
-            cached: where beginnings of its text (`prompt_text`) end that the endpoint is to keep in its prefix cache.
+            cached: where beginnings of its text (`prompt_text`) end that the endpoint is to keep in
+                its prefix cache.
 
         Raises:
             SettingsError: it has a field that the API does not take.
@@ -87,7 +88,9 @@ class Api:
         except SettingsError as error:
             raise SettingsError(f"{where}: {error}") from None
 
-    async def send(self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float) -> RawResponse:
+    async def send(
+        self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float
+    ) -> RawResponse:
         """Send a request that is not sent over our own session.
 
         Raises:

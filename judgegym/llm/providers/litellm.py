@@ -1,9 +1,10 @@
 """All other providers (Azure, Bedrock, Vertex, Gemini, …) through litellm, in this process.
 
-litellm translates and sends; its own retries, caches, callbacks and telemetry are off, since the transport has ours.
-Its responses are read as any other. It calls finish reasons that it does not know `stop`, some that say that an answer
-broke off, and one that is missing: these are passed on as they were, or as `finish_reason_unspecified`, which no whole
-answer has.
+litellm translates and sends; its own retries, caches, callbacks and telemetry are off, since the
+transport has ours. Its responses are read as any other. It calls finish reasons that it does not
+know `stop`, some that say that an answer
+broke off, and one that is missing: these are passed on as they were, or as
+`finish_reason_unspecified`, which no whole answer has.
 """
 
 from __future__ import annotations
@@ -32,15 +33,34 @@ SCHEME = "litellm://"
 
 _OURS = frozenset(
     {
-        *("num_retries", "max_retries", "fallbacks", "context_window_fallback_dict", "caching", "cache", "timeout"),
-        *("request_timeout", "stream", "mock_response", "api_key", "api_base", "base_url", "extra_headers", "headers"),
+        *(
+            "num_retries",
+            "max_retries",
+            "fallbacks",
+            "context_window_fallback_dict",
+            "caching",
+            "cache",
+            "timeout",
+        ),
+        *(
+            "request_timeout",
+            "stream",
+            "mock_response",
+            "api_key",
+            "api_base",
+            "base_url",
+            "extra_headers",
+            "headers",
+        ),
         *("drop_params", "logger_fn", "success_callback", "failure_callback"),
     }
 )
 """Arguments of litellm that JudgeGym sets, or does by itself."""
 _TABLE = "_FINISH_REASON_MAP"
 _UNSPECIFIED = "finish_reason_unspecified"
-_NOBODY_THERE = frozenset({"ConnectError", "ClientConnectorError", "ConnectionRefusedError", "gaierror"})
+_NOBODY_THERE = frozenset(
+    {"ConnectError", "ClientConnectorError", "ConnectionRefusedError", "gaierror"}
+)
 
 
 class _FinishReasons(dict[str, str]):
@@ -86,7 +106,9 @@ class LiteLLMApi(Api):
 
     def __init__(self) -> None:
         """Import litellm, which takes seconds, and turn off what the transport does."""
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or its import asks the network for prices
+        os.environ.setdefault(
+            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+        )  # or its import asks the network for prices
         import litellm
         from litellm.litellm_core_utils import core_helpers
         from litellm.litellm_core_utils.llm_response_utils import convert_dict_to_response
@@ -106,17 +128,31 @@ class LiteLLMApi(Api):
         """See `Api`."""
         for name in body:
             if name in _OURS:
-                raise SettingsError(f"{name!r} is set by JudgeGym's own settings where api=litellm; leave it out")
+                raise SettingsError(
+                    f"{name!r} is set by JudgeGym's own settings where api=litellm; leave it out"
+                )
         return body
 
-    async def send(self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float) -> RawResponse:
+    async def send(
+        self, body: Mapping[str, JSON], endpoint: Endpoint, timeout_s: float
+    ) -> RawResponse:
         """See `Api`."""
         is_given, headers = not endpoint.base_url.startswith(SCHEME), endpoint.headers
-        asked: dict[str, Any] = {**body, "num_retries": 0, "max_retries": 0, "caching": False, "timeout": timeout_s}
+        asked: dict[str, Any] = {
+            **body,
+            "num_retries": 0,
+            "max_retries": 0,
+            "caching": False,
+            "timeout": timeout_s,
+        }
         asked |= {"api_base": endpoint.base_url} if is_given else {}
-        asked |= {} if endpoint.api_key is None else {"api_key": endpoint.api_key.get_secret_value()}
+        asked |= (
+            {} if endpoint.api_key is None else {"api_key": endpoint.api_key.get_secret_value()}
+        )
         if headers:
-            asked["extra_headers"] = {name: value.get_secret_value() for name, value in headers.items()}
+            asked["extra_headers"] = {
+                name: value.get_secret_value() for name, value in headers.items()
+            }
         try:
             answer = await asyncio.wait_for(self._complete(**asked), timeout_s)
         except asyncio.TimeoutError:
@@ -131,9 +167,15 @@ def _as_sent(body: dict[str, JSON]) -> JSON:
     choices = body.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         native = wire.lookup(choice, "provider_specific_fields.native_finish_reason")
-        if isinstance(choice, dict) and isinstance(native, str) and choice.get("finish_reason") == _UNSPECIFIED:
+        if (
+            isinstance(choice, dict)
+            and isinstance(native, str)
+            and choice.get("finish_reason") == _UNSPECIFIED
+        ):
             choice["finish_reason"] = native
-        if isinstance(choice, dict) and (error := wire.lookup(choice, "provider_specific_fields.error")):
+        if isinstance(choice, dict) and (
+            error := wire.lookup(choice, "provider_specific_fields.error")
+        ):
             choice["error"] = error
     return body
 
@@ -142,7 +184,8 @@ def _failed(error: Exception, *, is_given: bool) -> RawResponse:
     """The response that an exception stands for.
 
     Raises:
-        OSError: there was none; a `ConnectionRefusedError` where nobody listens at a base URL that the settings name.
+        OSError: there was none; a `ConnectionRefusedError` where nobody listens at a base URL that
+            the settings name.
     """
     causes = list(_causes(error))
     status, message = getattr(error, "status_code", None), str(getattr(error, "message", error))
@@ -155,7 +198,9 @@ def _failed(error: Exception, *, is_given: bool) -> RawResponse:
     headers = [getattr(getattr(each, "response", None), "headers", None) for each in causes]
     headers.append(getattr(error, "litellm_response_headers", None))
     waits = (cast("Mapping[str, str]", each).get("retry-after") for each in headers if each)
-    return RawResponse(status, wire.dumps({"error": {"message": message}}), next(filter(None, waits), None))
+    return RawResponse(
+        status, wire.dumps({"error": {"message": message}}), next(filter(None, waits), None)
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,13 +1,15 @@
 """Beginnings that several requests share: the first request writes one to the endpoint's prefix cache, others read it.
 
-Some APIs cache only what a request marks, at the price of writing it, and a cache has it once the first response has
-begun. So a request whose prompt begins as those of others do marks where the common part ends, and waits until the
-first one of them is answered; the rest then leave at once. If the first one fails, nobody waits any longer.
+Some APIs cache only what a request marks, at the price of writing it, and a cache has it once the
+first response has begun. So a request whose prompt begins as those of others do marks where the
+common part ends, and waits until the first one of them is answered; the rest then leave at once. If
+the first one fails, nobody waits any longer.
 
-Which requests belong together is seen from their texts: those that are open or were open within the last minutes.
-Judges' prompts begin with what the completions of a row share, and equal prompts (votes, several completions of a
-policy) are shared as a whole. A common part counts if enough requests share enough of it; nested ones (instructions of
-all rows, the question of one row) are marked each. Guarantee: what a request marks changes nothing of its text.
+Which requests belong together is seen from their texts: those that are open or were open within the
+last minutes. Judges' prompts begin with what the completions of a row share, and equal prompts
+(votes, several completions of a policy) are shared as a whole. A common part counts if enough
+requests share enough of it; nested ones (instructions of all rows, the question of one row) are
+marked each. Guarantee: what a request marks changes nothing of its text.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ class SharedPrefixes:
                     await writing.aclose()
             try:
                 yield
-            except Exception:  # whatever ended the request, the others do not wait for it one after the other
+            except (
+                Exception
+            ):  # whatever ended the request, the others do not wait for it one after the other
                 prefix.used_at = time.monotonic()
                 raise
             prefix.used_at = time.monotonic()
@@ -116,7 +120,9 @@ class SharedPrefixes:
 
     def _forget(self) -> None:
         """Forget the texts that were open too long ago."""
-        while self._recent and (len(self._recent) > _MOST_TEXTS or time.monotonic() - self._recent[0][0] > _LIVES_S):
+        while self._recent and (
+            len(self._recent) > _MOST_TEXTS or time.monotonic() - self._recent[0][0] > _LIVES_S
+        ):
             del self._texts[bisect_left(self._texts, self._recent.popleft()[1])]
         while len(self._prefixes) > 4 * _MOST_TEXTS:
             self._prefixes.popitem(last=False)

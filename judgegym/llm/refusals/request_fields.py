@@ -1,16 +1,17 @@
 """Request fields that an endpoint may refuse, and what becomes of each: one table, learned once for a model.
 
-OpenAI names the refused field in `error.param`, gateways and other servers in words alone. A field with its default
-value counts as given there, so it is left out rather than changed. The keys of ledger, cache and batches are of what
-the settings ask; a request is changed when it is sent.
+OpenAI names the refused field in `error.param`, gateways and other servers in words alone. A field
+with its default value counts as given there, so it is left out rather than changed. The keys of
+ledger, cache and batches are of what the settings ask; a request is changed when it is sent.
 
-Guarantees: a request is sent again without a field that was refused, once for each field; what is learned holds for
-all clients of the model in this process, and is logged once; a message that may only quote the request changes nothing
-for others where the endpoint has taken the field before; what it quotes of the request's messages names no field; a
-field without which the same words come again was not the reason, and is sent again later.
+Guarantees: a request is sent again without a field that was refused, once for each field; what is
+learned holds for all clients of the model in this process, and is logged once; a message that may
+only quote the request changes nothing for others where the endpoint has taken the field before;
+what it quotes of the request's messages names no field; a field without which the same words come
+again was not the reason, and is sent again later.
 
-The first request to a model goes ahead of the others, so that each refused field costs one request, whatever the
-concurrency.
+The first request to a model goes ahead of the others, so that each refused field costs one request,
+whatever the concurrency.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ _NAMING = frozenset({200, 400, 422})
 _REFUSING = _NAMING | {403, 404, 501}
 """The statuses of an error that refuses the field that it names."""
 _REFUSES = re.compile(
-    r"unsupported|not (?:currently |yet )?(?:support|permit|allow|enable|available|valid|accept|compatible)"
-    r"|(?:n't|cannot|can not|can't) (?:both )?(?:be )?(?:support|accept|allow|take|specif|set|used)|incompatible"
-    r"|unrecogni[sz]ed|unknown|unexpected|extra[_ ](?:forbidden|input|field)|deprecated|only the default"
+    r"unsupported|not (?:currently |yet "
+    r")?(?:support|permit|allow|enable|available|valid|accept|compatible)"
+    r"|(?:n't|cannot|can not|can't) (?:both )?(?:be "
+    r")?(?:support|accept|allow|take|specif|set|used)|incompatible"
+    r"|unrecogni[sz]ed|unknown|unexpected|extra[_ ](?:forbidden|input|field)|deprecated|only the "
+    r"default"
     r"|only [\w.=()]+ (?:value )?is (?:allowed|supported|accepted)|no longer|max_completion_tokens"
     r"|must be (?:1\b|unset|none|null|omitted|left out)"
     r"|不支[持援]|サポートされて|nicht unterstützt|pas (?:pris en charge|support)"
@@ -55,7 +59,8 @@ _REFUSES = re.compile(
     re.IGNORECASE,
 )
 _OF_VALUE = re.compile(
-    r"must be (?:<|>|in\b|at (?:least|most)|between|non-?negative|positive|greater|less|an? )|\bbetween\b|out of range"
+    r"must be (?:<|>|in\b|at (?:least|most)|between|non-?negative|positive|greater|less|an? "
+    r")|\bbetween\b|out of range"
     r"|too (?:large|high|small|low|long|many)|at most|maximum|minimum|exceed|context length",
     re.IGNORECASE,
 )
@@ -64,13 +69,17 @@ _PARAM = re.compile(r"^param ([^:]+): ")
 """As `wire.error_text` gives it."""
 _NOT_BOTH = re.compile(r"\bboth\b|only one", re.IGNORECASE)
 _STREAM_ONLY = re.compile(
-    r"only supports? stream|must be (?:called |used )?(?:in |with )?stream|stream\W+(?:must|has to|needs to|should) be"
-    r"|non-?stream\w*[^.]*(?:not|n't|un)[ -]?(?:support|allow|available|permit)|(?:enable|set) (?:the )?\W?stream"
+    r"only supports? stream|must be (?:called |used )?(?:in |with )?stream|stream\W+(?:must|has "
+    r"to|needs to|should) be"
+    r"|non-?stream\w*[^.]*(?:not|n't|un)[ -]?(?:support|allow|available|permit)|(?:enable|set) "
+    r"(?:the )?\W?stream"
     r"|stream(?:ing)? (?:is required|only)|requires? stream|^param stream: ",
     re.IGNORECASE,
 )
 
-_LISTED = re.compile(r"(?:expected|must be|should be) one of|(?:allowed|valid|supported) \w+ are", re.IGNORECASE)
+_LISTED = re.compile(
+    r"(?:expected|must be|should be) one of|(?:allowed|valid|supported) \w+ are", re.IGNORECASE
+)
 """What follows are the fields that it takes."""
 _QUOTED_WORDS = 4
 """So many words in a row that the request has are a quotation of it."""
@@ -81,7 +90,9 @@ Body = dict[str, JSON]
 
 def _has_system(body: Mapping[str, JSON]) -> bool:
     messages = body.get("messages")
-    return isinstance(messages, Sequence) and any(wire.mapping_of(each).get("role") == SYSTEM for each in messages)
+    return isinstance(messages, Sequence) and any(
+        wire.mapping_of(each).get("role") == SYSTEM for each in messages
+    )
 
 
 def _join_system(body: Body) -> None:
@@ -115,10 +126,12 @@ class RequestField:
     Attributes:
         name: in the request; of the system message `system`.
         becomes: what becomes of it, for messages and `metrics.json`.
-        change: changes a request that has it; `None` if the caller gets the refusal and asks in another way.
+        change: changes a request that has it; `None` if the caller gets the refusal and asks in
+            another way.
         words: name it in a message.
         says_refused: these words refuse it without any other.
-        may_be_guessed: a message that names it may be one that refuses it, though it has no word of refusal.
+        may_be_guessed: a message that names it may be one that refuses it, though it has no word of
+            refusal.
     """
 
     name: str
@@ -135,7 +148,9 @@ class RequestField:
     def is_param(self, param: str) -> bool:
         """Whether `error.param` names it."""
         last = re.split(r"[.\[\]'\" ]+", param.strip("[]'\" "))[-1]
-        return last == "role" if self.name == SYSTEM else _word(self.name).fullmatch(last) is not None
+        return (
+            last == "role" if self.name == SYSTEM else _word(self.name).fullmatch(last) is not None
+        )
 
 
 def _word(name: str) -> re.Pattern[str]:
@@ -144,7 +159,9 @@ def _word(name: str) -> re.Pattern[str]:
 
 
 def _left_out(name: str) -> RequestField:
-    return RequestField(name, "left out", lambda body: body.pop(name), _word(name), may_be_guessed=True)
+    return RequestField(
+        name, "left out", lambda body: body.pop(name), _word(name), may_be_guessed=True
+    )
 
 
 _LEFT_OUT = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed")
@@ -152,20 +169,30 @@ FIELDS: Mapping[str, RequestField] = {
     each.name: each
     for each in (
         *map(_left_out, _LEFT_OUT),
-        RequestField("max_tokens", "sent as max_completion_tokens", _rename_limit, _word("max_tokens")),
+        RequestField(
+            "max_tokens", "sent as max_completion_tokens", _rename_limit, _word("max_tokens")
+        ),
         RequestField(
             SYSTEM,
             "put before the first message of the user",
             _join_system,
             re.compile(
                 r"system[\s_-]*(?:role|message|prompt|instruction)s?\W.*?(?:not|n't|un|disabled)|only user\W.*roles"
-                r"|(?:support|支持)\W+(?:a )?system|developer instruction|roles must alternate|'system' (?:is|role)",
+                r"|(?:support|支持)\W+(?:a )?system|developer instruction|roles must "
+                r"alternate|'system' (?:is|role)",
                 re.IGNORECASE | re.DOTALL,
             ),
             says_refused=True,
         ),
-        RequestField("n", "split into single requests", None, re.compile(r"['\"`]n['\"`]|\bn (?:>|!=|=|is|must)")),
-        RequestField(RESPONSE_FORMAT, "replaced by a form in words", None, _word("response_format")),
+        RequestField(
+            "n",
+            "split into single requests",
+            None,
+            re.compile(r"['\"`]n['\"`]|\bn (?:>|!=|=|is|must)"),
+        ),
+        RequestField(
+            RESPONSE_FORMAT, "replaced by a form in words", None, _word("response_format")
+        ),
         RequestField("logprobs", "needed: the run ends", None, _word("(?:top_)?logprobs")),
         RequestField("return_token_ids", "left out", None, _word("return_token_ids")),
     )
@@ -173,7 +200,9 @@ FIELDS: Mapping[str, RequestField] = {
 """By name. Where a message names two of which only one may be given, the later one is refused."""
 
 
-def named_fields(status: int | None, said: str, names: Collection[str]) -> tuple[Sequence[RequestField], bool]:
+def named_fields(
+    status: int | None, said: str, names: Collection[str]
+) -> tuple[Sequence[RequestField], bool]:
     """The fields that an error refuses.
 
     Args:
@@ -218,12 +247,18 @@ def own_words(said: str, body: Mapping[str, JSON]) -> str:
 
 def refuses(error: EndpointError, name: str) -> bool:
     """Whether an error says that it refuses this field, which the request had."""
-    return error.kind is FailureKind.REJECTED and bool(named_fields(error.status, error.answer, (name,))[0])
+    return error.kind is FailureKind.REJECTED and bool(
+        named_fields(error.status, error.answer, (name,))[0]
+    )
 
 
 def only_streams(error: EndpointError) -> bool:
     """Whether an error says that the endpoint does not answer without streaming."""
-    return error.kind is FailureKind.REJECTED and error.status in _NAMING and bool(_STREAM_ONLY.search(error.answer))
+    return (
+        error.kind is FailureKind.REJECTED
+        and error.status in _NAMING
+        and bool(_STREAM_ONLY.search(error.answer))
+    )
 
 
 class HeadStart:
@@ -313,7 +348,9 @@ class FieldHabits:
     def changed(self, body: Body, call: RequestRecord) -> Body:
         """The body to send, without what was refused; the call notes what was changed."""
         names = [*self.refused, *(name for name in call.dropped if name not in self.refused)]
-        changes = [each for name in names if (each := FIELDS[name]).change is not None and each.is_in(body)]
+        changes = [
+            each for name in names if (each := FIELDS[name]).change is not None and each.is_in(body)
+        ]
         call.changed = tuple(each.name for each in changes)
         if not changes:
             return body
@@ -333,7 +370,9 @@ class FieldHabits:
     def learn(self, error: EndpointError, call: RequestRecord) -> bool:
         """Learn from a rejected request; return whether to send it again without what was refused."""
         body = call.body or {}
-        names = [name for name, each in FIELDS.items() if name not in call.changed and each.is_in(body)]
+        names = [
+            name for name, each in FIELDS.items() if name not in call.changed and each.is_in(body)
+        ]
         found, is_sure = named_fields(error.status, own_words(error.answer, body), names)
         for each in found:
             if each.name not in self.taken:
@@ -362,7 +401,11 @@ class FieldHabits:
         if not self.head_start.is_over:
             self.head_start.end(is_over=True)
         body = call.body or {}
-        untried = [each for name, each in FIELDS.items() if name not in self.taken and name not in call.changed]
+        untried = [
+            each
+            for name, each in FIELDS.items()
+            if name not in self.taken and name not in call.changed
+        ]
         self.taken.update(each.name for each in untried if each.is_in(body))
         for name in call.changed:
             self.confirm(name, call.dropped.get(name), endpoint.shown)
@@ -379,13 +422,20 @@ class FieldHabits:
 
     def sentences(self, names: Collection[str], shown: str) -> list[str]:
         """What became of fields in requests to the endpoint, `shown`."""
-        return [_sentence(name, self.refused[name], shown) for name in sorted(names) if name in self.refused]
+        return [
+            _sentence(name, self.refused[name], shown)
+            for name in sorted(names)
+            if name in self.refused
+        ]
 
 
 def _sentence(name: str, refusal: FieldRefusal, shown: str) -> str:
     status = "" if refusal.error.status is None else f"HTTP {refusal.error.status}: "
     said = f"{status}{wire.shorten(refusal.error.answer, _LONGEST_SHOWN)}"
-    return f"{shown} takes no {'system message' if name == SYSTEM else name}: it is {FIELDS[name].becomes} ({said})"
+    return (
+        f"{shown} takes no {'system message' if name == SYSTEM else name}: it is "
+        f"{FIELDS[name].becomes} ({said})"
+    )
 
 
 _HABITS: dict[tuple[object, ...], FieldHabits] = {}

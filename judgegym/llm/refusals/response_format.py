@@ -1,9 +1,11 @@
 """Whether a model's endpoint takes `response_format`, learnt from its answers.
 
-An answer refuses it if its status is 400, 404, 422 or 501 and its message speaks of it, or if the same request is
-accepted without it. Where the format was taken before, both are needed, since a message may quote the request. A prompt
-that is too long is no refusal, although it might fit without the form in words. From then on no request of the client
-has the format: one model's verdicts are asked for in one way, so this holds for all its replicas. That is said once.
+An answer refuses it if its status is 400, 404, 422 or 501 and its message speaks of it, or if the
+same request is accepted without it. Where the format was taken before, both are needed, since a
+message may quote the request. A prompt that is too long is no refusal, although it might fit
+without the form in words. From then on no request of the client
+has the format: one model's verdicts are asked for in one way, so this holds for all its replicas.
+    That is said once.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ _OF_REFUSALS = frozenset({400, 404, 422, 501})
 _IN_A_BODY = 200
 """The status of an error that a body reports; its kind says whether its code was one of those above."""
 _SPEAKS_OF_IT = re.compile(
-    r"response[_ ]?format|json[_ ]?schema|structured[_ ]?output|guided[_ ]|grammar|\bschema\b|additionalproperties",
+    r"response[_ ]?format|json[_ ]?schema|structured[_ ]?output|guided[_ "
+    r"]|grammar|\bschema\b|additionalproperties",
     re.IGNORECASE,
 )
 
 
 def speaks_of_it(status: int | None, message: str) -> bool:
     """Whether a failure says that the format is refused."""
-    return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(message) is not None
+    return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(
+        message
+    ) is not None
 
 
 def as_refused(failure: AttemptFailure) -> AttemptFailure:
@@ -45,7 +50,8 @@ def as_refused(failure: AttemptFailure) -> AttemptFailure:
 
 
 _OF_LENGTH = re.compile(
-    r"context[ _-]?(?:length|size|window)|max_model_len|too long|too many (?:input )?tokens|(?:prompt|input) length",
+    r"context[ _-]?(?:length|size|window)|max_model_len|too long|too many (?:input "
+    r")?tokens|(?:prompt|input) length",
     re.IGNORECASE,
 )
 
@@ -88,7 +94,11 @@ class FormatHabits:
 
     def note_earlier(self, endpoint: str) -> None:
         """Note that an earlier run of the same ledger was refused the format, of which the answers in words tell."""
-        self.note(EndpointError(FailureKind.REJECTED, endpoint=endpoint, answer="as when the run began", attempts=0))
+        self.note(
+            EndpointError(
+                FailureKind.REJECTED, endpoint=endpoint, answer="as when the run began", attempts=0
+            )
+        )
 
     @property
     def words(self) -> str | None:
@@ -97,7 +107,10 @@ class FormatHabits:
             return None
         status = "" if self.refusal.status is None else f"HTTP {self.refusal.status}: "
         said = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_SAID)}"
-        return f"{self.refusal.endpoint} refuses response_format ({said}): verdicts are asked for as text from then on"
+        return (
+            f"{self.refusal.endpoint} refuses response_format ({said}): verdicts are asked for as "
+            "text from then on"
+        )
 
 
 def has_format(body: Mapping[str, JSON] | None) -> bool:

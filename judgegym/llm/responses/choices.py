@@ -1,10 +1,11 @@
 """Read a choice of a chat completion, and write it in the form in which it is read.
 
-A choice is read as the common servers send it (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter, llama.cpp): what is missing
-or of another type is left out, and only a choice without a message is an error. vLLM gives the sampled tokens under
-`token_ids`; llama.cpp's server gives an `id` in each entry of `logprobs.content`, but none for a token at which a
-character is not complete yet, and none for those of a stop string (seen with xllamacpp 2026.10.11549, November 2026;
-pull request 18454 of ggml-org/llama.cpp describes the first).
+A choice is read as the common servers send it (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter,
+llama.cpp): what is missing or of another type is left out, and only a choice without a message is
+an error. vLLM gives the sampled tokens under `token_ids`; llama.cpp's server gives an `id` in each
+entry of `logprobs.content`, but none for a token at which a character is not complete yet, and none
+for those of a stop string (seen with xllamacpp 2026.10.11549, November 2026; pull request 18454 of
+ggml-org/llama.cpp describes the first).
 
 Guarantee: sampled tokens are all of a choice's tokens or its first ones, never tokens with gaps.
 """
@@ -31,11 +32,20 @@ class NotACompletion(ValueError):
 
 def choice_to_json(choice: Choice) -> JSON:
     """A choice in the shape in which an endpoint sends it, so that `choice_from_json` reads it back."""
-    message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
+    message: JSON = {
+        "content": choice.text,
+        "reasoning": choice.reasoning,
+        "refusal": choice.refusal,
+    }
     sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
     if choice.tokens is not None:
         sent[KEPT_TOKENS] = [
-            {"token": token.text, "top_logprobs": [{"token": text, "logprob": logprob} for text, logprob in token.top]}
+            {
+                "token": token.text,
+                "top_logprobs": [
+                    {"token": text, "logprob": logprob} for text, logprob in token.top
+                ],
+            }
             for token in choice.tokens
         ]
     return sent
@@ -63,7 +73,10 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
-        reasoning=text_of(message.get("reasoning_content")) or text_of(message.get("reasoning")) or thought or None,
+        reasoning=text_of(message.get("reasoning_content"))
+        or text_of(message.get("reasoning"))
+        or thought
+        or None,
         finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
         refusal=text_of(message.get("refusal")) or refused or None,
         token_ids=ids,
@@ -75,7 +88,8 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
 def _parts(content: JSON) -> tuple[str, str, str]:
     """Text, reasoning and refusal of a message's content that is no string: nothing, or a list of parts.
 
-    A part is read by its type. Mistral's part of type `thinking` has a list of texts in a field of that name.
+    A part is read by its type. Mistral's part of type `thinking` has a list of texts in a field of
+    that name.
     """
     if content is None:
         return "", "", ""
@@ -104,7 +118,9 @@ def token_ids(value: JSON) -> tuple[int, ...] | None:
     return tuple(ids) if not ids or (min(ids) >= 0 and max(ids) < _LARGEST_TOKEN_ID) else None
 
 
-def _sampled(ids: JSON, logprobs: JSON, token_count: int) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
+def _sampled(
+    ids: JSON, logprobs: JSON, token_count: int
+) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
     """The ids of the sampled tokens and their logprobs; either may be missing."""
     numbers = None if logprobs is None else _logprobs(logprobs)
     if ids is not None:
@@ -125,7 +141,10 @@ def _sampled(ids: JSON, logprobs: JSON, token_count: int) -> tuple[tuple[int, ..
 def _logprobs(value: JSON) -> tuple[float, ...] | None:
     """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
     try:  # one check for all entries: there are as many as tokens
-        numbers = [entry["logprob"] for entry in cast("dict[str, list[dict[str, float]]]", value)["content"]]
+        numbers = [
+            entry["logprob"]
+            for entry in cast("dict[str, list[dict[str, float]]]", value)["content"]
+        ]
         if set(map(type, numbers)) <= {float, int} and all(map(math.isfinite, numbers)):
             return tuple(map(float, numbers))
     except (TypeError, KeyError, IndexError, OverflowError):
@@ -135,9 +154,11 @@ def _logprobs(value: JSON) -> tuple[float, ...] | None:
 
 def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
     """Tokens with their alternatives; `None` where they are no such list, or one that was sent and has none at all."""
-    # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as tokens.
+    # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as
+    # tokens.
     if not isinstance(content, list) or (
-        is_sent and not any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content)
+        is_sent
+        and not any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content)
     ):
         return None
     tokens: list[Token] = []
@@ -153,8 +174,14 @@ def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] |
 def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
     found: list[tuple[str, float]] = []
     for entry in value if isinstance(value, list) else ():
-        text, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
-        if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
+        text, logprob = (
+            (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+        )
+        if (
+            isinstance(text, str)
+            and isinstance(logprob, float | int)
+            and not isinstance(logprob, bool)
+        ):
             with suppress(OverflowError):  # an integer beyond the range of floats
                 found.append((text, float(logprob)))
     return tuple(found)

@@ -1,10 +1,10 @@
 """The one list of finish reasons, and which of them end a whole choice.
 
 A choice is whole only if its word is known to say so, or if the user has
-accepted the word (`FinishRules.accepted`). Case does not count, and neither do `-`, `_` and spaces. The words are those
-of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic, Gemini, Bedrock, Mistral, Cohere,
-watsonx, DeepSeek, Zhipu, ERNIE, Aleph Alpha, AI21, OpenRouter and LiteLLM, as their documentation and their servers
-had them in 2026.
+accepted the word (`FinishRules.accepted`). Case does not count, and neither do `-`, `_` and spaces.
+The words are those of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic,
+Gemini, Bedrock, Mistral, Cohere, watsonx, DeepSeek, Zhipu, ERNIE, Aleph Alpha, AI21, OpenRouter and
+LiteLLM, as their documentation and their servers had them in 2026.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-FinishState: TypeAlias = Literal["whole", "tool_calls", "cut_off", "refused", "broken_off", "unknown"]
+FinishState: TypeAlias = Literal[
+    "whole", "tool_calls", "cut_off", "refused", "broken_off", "unknown"
+]
 """tool_calls: the model waits for results of tools. broken_off: the server or somebody else ended the answer. The
 others are as in `judgegym.llm.wire.ChoiceState`."""
 
@@ -38,7 +40,9 @@ WORDS: Mapping[FinishState, str] = {
         malformed_function_call malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
         too_many_tool_calls missing_thought_signature load unload""",
 }
-_STATES: Mapping[str, FinishState] = {word: state for state, words in WORDS.items() for word in words.split()}
+_STATES: Mapping[str, FinishState] = {
+    word: state for state, words in WORDS.items() for word in words.split()
+}
 _SAID: Mapping[FinishState, str] = {
     "tool_calls": "waits for the results of tools",
     "cut_off": "was cut off",
@@ -60,7 +64,8 @@ class FinishRules:
     Attributes:
         accepted: finish reasons that are whole beside the known ones, normalized.
         setting: the setting that accepts them, for messages.
-        takes_tool_calls: whether a text beside tool calls is a whole answer; for a judge it is none.
+        takes_tool_calls: whether a text beside tool calls is a whole answer; for a judge it is
+            none.
     """
 
     accepted: frozenset[str] = frozenset()

@@ -1,14 +1,15 @@
 """Classify an HTTP response, for judge and policy alike: usable, retryable or final.
 
-Guarantees: whatever an endpoint sends, an attempt ends as `ChatSuccess`, with the choices that may be used, or as
-`AttemptFailure`, with a `FailureKind`, and nothing is raised; counts, pauses and texts that no endpoint can mean are
-absent or unusable.
+Guarantees: whatever an endpoint sends, an attempt ends as `ChatSuccess`, with the choices that may
+be used, or as `AttemptFailure`, with a `FailureKind`, and nothing is raised; counts, pauses and
+texts that no endpoint can mean are absent or unusable.
 
-A choice that may be used is whole, cut off by the length limit or refused (`Choice.state`). All others are unusable:
-those that carry an error, broke off, end with a word that nobody knows, have no finish reason though the endpoint
-otherwise gives one (or has hardly answered yet), end in tool calls that a judge makes, or hold no text (empty, tool
-calls alone, reasoning alone). A response of nothing but unusable choices is a failed attempt; of an endpoint that ends
-all its responses with one unknown word it is the last one.
+A choice that may be used is whole, cut off by the length limit or refused (`Choice.state`). All
+others are unusable: those that carry an error, broke off, end with a word that nobody knows, have
+no finish reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool
+calls that a judge makes, or hold no text (empty, tool calls alone, reasoning alone). A response of
+nothing but unusable choices is a failed attempt; of an endpoint that ends all its responses with
+one unknown word it is the last one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ import aiohttp
 
 from judgegym.llm import wire
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.responses.choices import KEPT_TOKENS, LONGEST_REASON, NotACompletion, choice_from_json, token_ids
+from judgegym.llm.responses.choices import (
+    KEPT_TOKENS,
+    LONGEST_REASON,
+    NotACompletion,
+    choice_from_json,
+    token_ids,
+)
 from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules, normalized
 from judgegym.llm.retries.limits import is_out_of_credit, stated_wait
 from judgegym.llm.retries.retry import retry_after_seconds
@@ -53,7 +60,8 @@ _NO_REASON = "(none)"
 _LONGEST_NAME = 300
 
 _GAPS = (
-    "gives no ids of some tokens, such as those within a character that takes several: of such an answer, the tokens "
+    "gives no ids of some tokens, such as those within a character that takes several: of such an "
+    "answer, the tokens "
     "up to the first that may be missing are known and trained on"
 )
 
@@ -63,7 +71,14 @@ _RETRYABLE = frozenset({408, 409, 425, 499})
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
 _API_PATH = re.compile(r"/chat/completions/?$")
 _NOBODY_THERE = frozenset(
-    {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
+    {
+        errno.ECONNREFUSED,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.EHOSTDOWN,
+        errno.ENETDOWN,
+        errno.ETIMEDOUT,
+    }
 )
 
 
@@ -104,7 +119,8 @@ class AttemptFailure:
         status: the HTTP status, if there was an answer.
         retry_after: seconds that the endpoint asked to wait.
         tokens: those that it cost all the same; `None` if there was no chat completion.
-        is_account: the endpoint refuses the account or how it is asked, whatever its status: each other request, too.
+        is_account: the endpoint refuses the account or how it is asked, whatever its status: each
+            other request, too.
     """
 
     kind: FailureKind
@@ -139,8 +155,10 @@ class Habits:
         gives_known: it has given a finish reason that is known.
         unknown: the unknown one of its last answer, normalized.
         unknown_in_a_row: its last answers that ended with that.
-        reasons: how many of its choices ended with each finish reason, normalized; `(none)` without one.
-        served: how many of its answers named each model that they come from, with its fingerprint in brackets.
+        reasons: how many of its choices ended with each finish reason, normalized; `(none)` without
+            one.
+        served: how many of its answers named each model that they come from, with its fingerprint
+            in brackets.
     """
 
     name: str
@@ -161,7 +179,8 @@ class Habits:
             return None
         return AttemptFailure(
             FailureKind.REJECTED,
-            f"its answers end with the finish_reason {self.unknown!r}, which is not known to mean a whole answer; if "
+            f"its answers end with the finish_reason {self.unknown!r}, which is not known to mean "
+            "a whole answer; if "
             f"it does, accept it with --{self.rules.setting}={self.unknown}",
             200,
         )
@@ -172,13 +191,19 @@ class Habits:
         words = [normalized(reason[:LONGEST_REASON]) for reason in given if isinstance(reason, str)]
         found = list(filter(None, words))
         for word in (*found, *[_NO_REASON] * (len(sent) - len(found))):
-            self.reasons[word if word in self.reasons or len(self.reasons) < _MOST_REASONS else "others"] += 1
+            self.reasons[
+                word if word in self.reasons or len(self.reasons) < _MOST_REASONS else "others"
+            ] += 1
         if not self.gives_reasons and not found:
             self.without_reason += 1
         elif not self.gives_reasons:
             self.gives_reasons = True
             if (taken := self.without_reason - _ANSWERS_IN_DOUBT) > 0:
-                self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
+                self.say_once(
+                    "late",
+                    f"gives a finish_reason now; {taken} answers without one were taken to be "
+                    "whole",
+                )
         if self.gives_known or not found:
             return
         self.gives_known = any(self.rules.state(word) != "unknown" for word in found)
@@ -190,10 +215,17 @@ class Habits:
         model, fingerprint = body.get("model"), body.get("system_fingerprint")
         if not isinstance(model, str) or not model:
             return None
-        named = (f"{model} ({fingerprint})" if isinstance(fingerprint, str) and fingerprint else model)[:_LONGEST_NAME]
+        named = (
+            f"{model} ({fingerprint})" if isinstance(fingerprint, str) and fingerprint else model
+        )[:_LONGEST_NAME]
         if named not in self.served:
             if self.served and len(self.served) < _MOST_REASONS:
-                logger.warning("%s answers as %s now, and as %s before", self.name, named, next(reversed(self.served)))
+                logger.warning(
+                    "%s answers as %s now, and as %s before",
+                    self.name,
+                    named,
+                    next(reversed(self.served)),
+                )
             named = named if len(self.served) < _MOST_REASONS else "others"
         self.served[named] += 1
         return named
@@ -205,7 +237,9 @@ class Habits:
             logger.warning("%s %s", self.name, what)
 
 
-def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON], JSON] = lambda body: body) -> Outcome:
+def of_answer(
+    response: RawResponse, habits: Habits, translated: Callable[[JSON], JSON] = lambda body: body
+) -> Outcome:
     """The outcome of an HTTP answer.
 
     Args:
@@ -218,7 +252,9 @@ def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON]
         place = location.partition("?")[0]
         meant = _API_PATH.sub("", place)
         return AttemptFailure(
-            FailureKind.REJECTED, f"it redirects to {place}; if that is meant, set its URL to {meant}", status
+            FailureKind.REJECTED,
+            f"it redirects to {place}; if that is meant, set its URL to {meant}",
+            status,
         )
     if not 200 <= status < 300:
         return _refused(status, data, retry_after)
@@ -228,7 +264,9 @@ def of_answer(response: RawResponse, habits: Habits, translated: Callable[[JSON]
         refused = f"{error} ({wire.shorten(wire.excerpt(data), 200)})"
         return AttemptFailure(FailureKind.REJECTED, refused, status, is_account=True)
     except ValueError:
-        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
+        return AttemptFailure(
+            FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status
+        )
     return read_plain(body, habits) or read_body(body, response, habits)
 
 
@@ -242,8 +280,9 @@ def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
     """Read the body that nearly all responses have as `read_body` does, in half of its time.
 
     Returns:
-        The one choice, a text with the finish reason `stop` and nothing else that counts, of an endpoint that has given
-        this reason before; `None` for any other body, of which nothing is noted.
+        The one choice, a text with the finish reason `stop` and nothing else that counts, of an
+        endpoint that has given this reason before; `None` for any other body, of which nothing is
+        noted.
     """
     choices = body.get("choices") if isinstance(body, dict) else None
     choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
@@ -251,15 +290,23 @@ def read_plain(body: JSON, habits: Habits) -> ChatSuccess | None:
     if not isinstance(body, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         return None
     text = message.get("content")
-    if not isinstance(text, str) or choice.get("finish_reason") != "stop" or any(map(message.get, _OF_MESSAGE)):
+    if (
+        not isinstance(text, str)
+        or choice.get("finish_reason") != "stop"
+        or any(map(message.get, _OF_MESSAGE))
+    ):
         return None
-    if [*map(body.get, _OF_BODY), *map(choice.get, _OF_CHOICE)] != _ABSENT or len(text) > LONGEST_TEXT:
+    if [*map(body.get, _OF_BODY), *map(choice.get, _OF_CHOICE)] != _ABSENT or len(
+        text
+    ) > LONGEST_TEXT:
         return None
     if is_blank(text) or not habits.gives_known or "stop" not in habits.reasons:
         return None
     habits.reasons["stop"] += 1
     served = habits.note_served(body)
-    return ChatSuccess((Choice(text, None, "stop"),), 1, _token_counts(body.get("usage")), None, served)
+    return ChatSuccess(
+        (Choice(text, None, "stop"),), 1, _token_counts(body.get("usage")), None, served
+    )
 
 
 def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
@@ -269,7 +316,9 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
             return _reported(body["error"], status, retry_after)
-        return AttemptFailure(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
+        return AttemptFailure(
+            FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status
+        )
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
@@ -282,7 +331,9 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
-    return ChatSuccess(tuple(choices), len(sent), tokens, token_ids(body.get("prompt_token_ids")), served)
+    return ChatSuccess(
+        tuple(choices), len(sent), tokens, token_ids(body.get("prompt_token_ids")), served
+    )
 
 
 def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
@@ -295,9 +346,13 @@ def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
     try:
         texts, usage = read(wire.loads(data))
     except NotACompletion as error:
-        return AttemptFailure(FailureKind.REJECTED, f"{error} ({wire.shorten(wire.excerpt(data), 200)})", status)
+        return AttemptFailure(
+            FailureKind.REJECTED, f"{error} ({wire.shorten(wire.excerpt(data), 200)})", status
+        )
     except ValueError:
-        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
+        return AttemptFailure(
+            FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status
+        )
     return ChatSuccess(tuple(map(Choice, texts)), len(texts), _token_counts(usage))
 
 
@@ -309,7 +364,9 @@ def of_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     elif isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
         said += "; the port answers without TLS: is its URL meant to begin with http://?"
     elif isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
-        said = f"none ({error}: {type(error.os_error).__name__})"  # a reset within the TLS handshake
+        said = (
+            f"none ({error}: {type(error.os_error).__name__})"  # a reset within the TLS handshake
+        )
     return AttemptFailure(kind, said)
 
 
@@ -317,25 +374,35 @@ def kind_of_status(status: int) -> FailureKind:
     """The kind of failure of an HTTP status other than 2xx."""
     if status in _BUSY:
         return FailureKind.BUSY
-    is_transient = status < 200 or status >= 500 or status in _RETRYABLE  # below 200: an answer that has not come
+    is_transient = (
+        status < 200 or status >= 500 or status in _RETRYABLE
+    )  # below 200: an answer that has not come
     return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
 
 
 def kind_of_exception(error: BaseException) -> FailureKind:
     """The kind of failure of an exception of the HTTP client.
 
-    Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no retry would mend.
+    Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no
+        retry would mend.
     """
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         is_transient = isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError)
         return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
-    if isinstance(error, aiohttp.ConnectionTimeoutError) or isinstance(cause, socket.gaierror | ConnectionRefusedError):
+    if isinstance(error, aiohttp.ConnectionTimeoutError) or isinstance(
+        cause, socket.gaierror | ConnectionRefusedError
+    ):
         return FailureKind.AWAY
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, ValueError):
-        # The addresses of the host failed for different reasons. A reset, as in a handshake, has no number either.
+        # The addresses of the host failed for different reasons. A reset, as in a handshake, has no
+        # number either.
         several = type(cause) is OSError and cause.errno is None
-        return FailureKind.AWAY if several or error.os_error.errno in _NOBODY_THERE else FailureKind.BROKEN
+        return (
+            FailureKind.AWAY
+            if several or error.os_error.errno in _NOBODY_THERE
+            else FailureKind.BROKEN
+        )
     return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN  # or a URL
 
 
@@ -363,13 +430,26 @@ def _reported(error: JSON, status: int, retry_after: str | None = None) -> Attem
     """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
-    number = int(code) if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3 else code
-    said = f"it reports an error: {message if isinstance(message, str) and message else wire.shorten(str(error))}"
+    number = (
+        int(code)
+        if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3
+        else code
+    )
+    said = (
+        "it reports an error: "
+        f"{message if isinstance(message, str) and message else wire.shorten(str(error))}"
+    )
     is_status = type(number) is int and 400 <= number < 600
-    refused = _refused(number if type(number) is int and is_status else 429, wire.dumps({"error": error}), retry_after)
+    refused = _refused(
+        number if type(number) is int and is_status else 429,
+        wire.dumps({"error": error}),
+        retry_after,
+    )
     if not is_status and not refused.is_account:
         return AttemptFailure(FailureKind.BROKEN, said, status, retry_after_seconds(retry_after))
-    return replace(refused, answer=said, status=status, is_account=refused.is_account or number == 402)
+    return replace(
+        refused, answer=said, status=status, is_account=refused.is_account or number == 402
+    )
 
 
 def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice | AttemptFailure:
@@ -380,20 +460,39 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
         return AttemptFailure(FailureKind.BROKEN, str(error), status)
     assert isinstance(raw, dict)  # or it had not been read
     if raw.get("error"):
-        reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
-        return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
+        reported = _reported(
+            raw["error"], status
+        )  # the request was accepted: a retry may mend whatever came then
+        return replace(
+            reported,
+            kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN,
+        )
     if read.finish_reason is None:
-        if habits.gives_reasons or habits.without_reason <= _ANSWERS_IN_DOUBT:  # it may give reasons
-            return AttemptFailure(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
+        if (
+            habits.gives_reasons or habits.without_reason <= _ANSWERS_IN_DOUBT
+        ):  # it may give reasons
+            return AttemptFailure(
+                FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status
+            )
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
-    calls_tools = isinstance(message, dict) and bool(message.get("tool_calls") or message.get("function_call"))
+    calls_tools = isinstance(message, dict) and bool(
+        message.get("tool_calls") or message.get("function_call")
+    )
     usable = checked(read, habits.rules, calls_tools=calls_tools)
     if isinstance(usable, str):
         return AttemptFailure(FailureKind.BROKEN, usable, status)
-    if usable.state == "whole" and (calls_tools or habits.rules.state(usable.finish_reason or "") == "tool_calls"):
-        habits.say_once("tools", "calls tools, which nobody runs here: of such an answer the text is taken")
-    if usable.token_ids is not None and len(usable.token_ids) < token_count and "token_ids" not in raw:
+    if usable.state == "whole" and (
+        calls_tools or habits.rules.state(usable.finish_reason or "") == "tool_calls"
+    ):
+        habits.say_once(
+            "tools", "calls tools, which nobody runs here: of such an answer the text is taken"
+        )
+    if (
+        usable.token_ids is not None
+        and len(usable.token_ids) < token_count
+        and "token_ids" not in raw
+    ):
         habits.say_once("gaps", _GAPS)
     return usable
 
@@ -407,7 +506,8 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
         return f"the answer broke off: finish_reason {choice.finish_reason!r}"
     if state == "unknown":
         return (
-            f"the answer ends with the finish_reason {choice.finish_reason!r}, which is not known to mean a whole "
+            f"the answer ends with the finish_reason {choice.finish_reason!r}, which is not known "
+            "to mean a whole "
             f"answer (--{rules.setting} accepts it)"
         )
     if choice.refusal is not None:
@@ -419,7 +519,11 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
         return replace(choice, finish_reason=CUT_OFF)
     calls_tools = calls_tools or state == "tool_calls"
     if not is_blank(choice.text):
-        return choice if rules.takes_tool_calls or not calls_tools else "the answer ends in tool calls, not in a text"
+        return (
+            choice
+            if rules.takes_tool_calls or not calls_tools
+            else "the answer ends in tool calls, not in a text"
+        )
     if calls_tools:
         return "no text, only tool calls"
     return "no text, only reasoning" if choice.reasoning else "empty content"
@@ -430,7 +534,9 @@ def _token_counts(said: JSON) -> Usage:
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     details = mapping_of(usage.get("prompt_tokens_details"))
     cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
-    written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")  # by OpenRouter; by litellm
+    written = details.get("cache_write_tokens") or details.get(
+        "cache_creation_tokens"
+    )  # by OpenRouter; by litellm
     read = min(prompt, _count(cached))
     return Usage(prompt, completion, 0.0, read, min(prompt - read, _count(written)))
 

@@ -1,9 +1,10 @@
 """What an endpoint's error says of money and of time: an account without credit, and how long to wait.
 
-Providers say both with one status, 429, and in many forms; so the body decides. An account without credit is refused
-(`AttemptFailure.is_account`), whatever the status: asking again cannot help. A limit of requests or tokens is waited
-for. How long is in the header `Retry-After`, in Google's `RetryInfo`, or in words; a limit of a day or a month without
-any of these is a wait of unknown length.
+Providers say both with one status, 429, and in many forms; so the body decides. An account without
+credit is refused (`AttemptFailure.is_account`), whatever the status: asking again cannot help. A
+limit of requests or tokens is waited for. How long is in the header `Retry-After`, in Google's
+`RetryInfo`, or in words; a limit of a day or a month without any of these is a wait of unknown
+length.
 """
 
 from __future__ import annotations
@@ -25,9 +26,24 @@ _OF_MONEY = frozenset({400, 403, 429})
 """The statuses with which providers say that an account has no credit, beside 402, which always means it."""
 _CODES = frozenset(
     {
-        *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_limit_reached"),
-        *("insufficient_balance", "insufficient_credits", "insufficient_funds", "insufficient_user_quota"),
-        *("exceeded_current_quota_error", "account_deactivated", "arrearage", "accountoverdueerror"),
+        *(
+            "insufficient_quota",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+            "billing_limit_reached",
+        ),
+        *(
+            "insufficient_balance",
+            "insufficient_credits",
+            "insufficient_funds",
+            "insufficient_user_quota",
+        ),
+        *(
+            "exceeded_current_quota_error",
+            "account_deactivated",
+            "arrearage",
+            "accountoverdueerror",
+        ),
         *("payment_required", "credit_limit_exceeded", "spend_limit_exceeded", "out_of_credits"),
     }
 )
@@ -42,7 +58,8 @@ _NO_CREDIT = re.compile(
     r"|\binsufficient (?:account )?(?:balance|credits?|funds)\b"
     r"|\bcredits? (?:are|is|have been|has been) (?:depleted|exhausted|used up)|\bout of credits?\b"
     r"|\bno (?:more |remaining )?credits?(?: are)?(?: left| remaining)?\b|\bnot enough credits?\b"
-    r"|\bused all (?:available |of your |your )?credits?|\bbilling (?:hard )?limit (?:has been |was )?reached"
+    r"|\bused all (?:available |of your |your )?credits?|\bbilling (?:hard )?limit (?:has been "
+    r"|was )?reached"
     r"|\b(?:account|billing)(?: details| account)? (?:is|are) not active"
     r"|\baccount (?:is|has been) (?:suspended|overdue)"
     r"|\b(?:spend|spending|budget) (?:limit|cap)[^.]{0,40}\b(?:reached|exceeded)"
@@ -64,12 +81,15 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _LIMIT_OF_A_DAY = re.compile(
-    r"\b(?:per|a|each|every)[ _-]?(?:day|month)\b|\b(?:daily|monthly)\b|/ ?(?:day|month)\b|\b[RT]PD\b", re.IGNORECASE
+    r"\b(?:per|a|each|every)[ _-]?(?:day|month)\b|\b(?:daily|monthly)\b|/ "
+    r"?(?:day|month)\b|\b[RT]PD\b",
+    re.IGNORECASE,
 )
 _QUOTA_OF_A_DAY = re.compile(r"per_?day", re.IGNORECASE)
 """In the names of Google's quotas."""
 _LIMIT_OF_A_MINUTE = re.compile(
-    r"\b(?:per|a)[ _-]?(?:min|minute|second)\b|/ ?(?:min|sec)|\b[RT]P[MS]\b|rate.?limit", re.IGNORECASE
+    r"\b(?:per|a)[ _-]?(?:min|minute|second)\b|/ ?(?:min|sec)|\b[RT]P[MS]\b|rate.?limit",
+    re.IGNORECASE,
 )
 
 
@@ -87,7 +107,12 @@ def is_out_of_credit(status: int, data: bytes, wait_s: float | None) -> bool:
     codes = {text_of(error.get(name)).lower() for name in ("code", "type", "status")}
     if codes & _CODES or _NO_CREDIT.search(message):
         return True
-    if status != 429 or wait_s is not None or _GOOGLE in codes or _LIMIT_OF_A_MINUTE.search(message):
+    if (
+        status != 429
+        or wait_s is not None
+        or _GOOGLE in codes
+        or _LIMIT_OF_A_MINUTE.search(message)
+    ):
         return False
     return bool(codes & _MAYBE_CODES) or _MAYBE_NO_CREDIT.search(message) is not None
 

@@ -1,12 +1,15 @@
 """When a failed request to a model is sent again: after which pause, how often, until when.
 
-Busy and broken attempts are retried with full jitter; `Retry-After` is a lower bound of the pause; the deadline covers
-a call with all its attempts and pauses. Only broken attempts count against `max_retries`: a busy endpoint is waited
-for. An endpoint that is away is waited for elsewhere (`judgegym.llm.reachability`). A rejected request is final. No
-other layer sends a failed request to a model again. What asks again for another reason: a judge whose answer holds no
-verdict (`judgegym.judges.core.calls`, the arena judge), a policy whose answer is too short, a trainer that is away.
+Busy and broken attempts are retried with full jitter; `Retry-After` is a lower bound of the pause;
+the deadline covers a call with all its attempts and pauses. Only broken attempts count against
+`max_retries`: a busy endpoint is waited for. An endpoint that is away is waited for elsewhere
+(`judgegym.llm.reachability`). A rejected request is final. No
+other layer sends a failed request to a model again. What asks again for another reason: a judge
+whose answer holds no verdict (`judgegym.judges.core.calls`, the arena judge), a policy whose answer
+is too short, a trainer that is away.
 
-The headers about time: how long an endpoint asks to wait, and how long a caller of our own server waits.
+The headers about time: how long an endpoint asks to wait, and how long a caller of our own server
+    waits.
 """
 
 from __future__ import annotations
@@ -32,14 +35,17 @@ class RetryPolicy:
     Attributes:
         max_retries: broken attempts after the first one.
         delay_s: upper bound of the first pause; it doubles with each further one, up to a minute.
-        deadline_s: seconds for the whole call; a pause that would leave no time for an attempt ends the call.
+        deadline_s: seconds for the whole call; a pause that would leave no time for an attempt ends
+            the call.
     """
 
     max_retries: int
     delay_s: float
     deadline_s: float
 
-    def pause(self, error: EndpointError, *, failures: int, broken: int, elapsed: float) -> float | None:
+    def pause(
+        self, error: EndpointError, *, failures: int, broken: int, elapsed: float
+    ) -> float | None:
         """The pause before the next attempt, in seconds; `None` if there must be none.
 
         Args:
@@ -48,9 +54,13 @@ class RetryPolicy:
             broken: those that count.
             elapsed: seconds of the deadline that the call has used so far.
         """
-        if not error.kind.retryable or (error.kind is FailureKind.BROKEN and broken > self.max_retries):
+        if not error.kind.retryable or (
+            error.kind is FailureKind.BROKEN and broken > self.max_retries
+        ):
             return None
-        delay = max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
+        delay = (
+            max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
+        )
         longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))
         pause = max(error.retry_after or 0.0, random.uniform(0.0, longest))  # jitter, no secret
         return None if elapsed + pause + _SHORTEST_ATTEMPT_S >= self.deadline_s else pause
@@ -70,7 +80,8 @@ def retry_after_seconds(header: str | None, *, now: float | None = None) -> floa
         now: the present as Unix time; the clock's if not given.
 
     Returns:
-        A number from 0 to `LONGEST_PAUSE_S`; `None` if there is no header, or it is neither form or asks for more.
+        A number from 0 to `LONGEST_PAUSE_S`; `None` if there is no header, or it is neither form or
+        asks for more.
     """
     if header is None:
         return None
@@ -88,6 +99,13 @@ def _http_date(text: str) -> float | None:
     """The Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
     try:
         moment = email.utils.parsedate_to_datetime(text)
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)).timestamp()
-    except (ValueError, OverflowError, TypeError, IndexError):  # the parser raises all of these on malformed dates
+        return (
+            moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+        ).timestamp()
+    except (
+        ValueError,
+        OverflowError,
+        TypeError,
+        IndexError,
+    ):  # the parser raises all of these on malformed dates
         return None

@@ -27,17 +27,40 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
-    runs = "run directories of evaluate, files of score, or audits (JSON), two or more; the first is the reference"
+    runs = (
+        "run directories of evaluate, files of score, or audits (JSON), two or more; the first is "
+        "the reference"
+    )
     add("runs", nargs="+", metavar="RUN", help=runs)
     judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"
     add("--across_judges", action="store_true", help=judges)
     add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
-    add("--across_data", action="store_true", help="compare runs whose datasets or texts of shared rows differ")
-    add("--gold", action="store_true", help="also compare each run with the gold labels of the rows (accuracy, κ)")
-    labels = "correct by labels of people: a file for each RUN, in their order, or one for all (of the same responses)"
+    add(
+        "--across_data",
+        action="store_true",
+        help="compare runs whose datasets or texts of shared rows differ",
+    )
+    add(
+        "--gold",
+        action="store_true",
+        help="also compare each run with the gold labels of the rows (accuracy, κ)",
+    )
+    labels = (
+        "correct by labels of people: a file for each RUN, in their order, or one for all (of the "
+        "same responses)"
+    )
     add("--labels", type=Path, action="append", default=[], metavar="FILE", help=labels)
-    add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
-    add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
+    add(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write the comparison as a page that needs no network",
+    )
+    add(
+        "--json",
+        metavar="FILE",
+        help="write the comparison as JSON; - is standard output, instead of the tables",
+    )
     most = "name the N rows that changed most (default: %(default)s)"
     add("--rows", type=whole_number(0), default=10, metavar="N", help=most)
     add("--rounds", type=whole_number(_FEWEST_ROUNDS), default=10_000, metavar="N", help=_ROUNDS)
@@ -45,7 +68,9 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.compare") -> int:
+def main(
+    argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.compare"
+) -> int:
     """Run the command.
 
     Args:
@@ -69,7 +94,11 @@ def _run(flags: argparse.Namespace) -> int:
 
     if any(map(is_audit, flags.runs)):
         return _run_audits(flags)
-    allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
+    allowed = {
+        "judge": flags.across_judges,
+        "protocol": flags.across_protocols,
+        "data": flags.across_data,
+    }
     comparison = compare_runs(
         [SavedRun.open(Path(word)) for word in flags.runs],
         across=[condition for condition in CONDITIONS if allowed[condition]],

@@ -1,8 +1,8 @@
 """Compare audits: files that `judgegym audit --json` has written, on the rows that they share.
 
-Judge A or judge B: the paired differences of accuracy and Cohen's κ with gold, by the comparison of runs with gold. A
-verdict that could not be read is wrong, and a tie counts half, as in an audit; where the judge gives scores, one that
-could not be read is left out and counted.
+Judge A or judge B: the paired differences of accuracy and Cohen's κ with gold, by the comparison of
+runs with gold. A verdict that could not be read is wrong, and a tie counts half, as in an audit;
+where the judge gives scores, one that could not be read is left out and counted.
 """
 
 from __future__ import annotations
@@ -77,11 +77,13 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
     """Compare each further audit with the first one.
 
     Raises:
-        UserError: fewer than two, one is no audit, they are of different kinds, or share no row, or a row has another
-            gold label in one of them.
+        UserError: fewer than two, one is no audit, they are of different kinds, or share no row, or
+            a row has another gold label in one of them.
     """
     if len(words) < 2:
-        raise UserError("give two audits or more: the first is the one that the others are compared with")
+        raise UserError(
+            "give two audits or more: the first is the one that the others are compared with"
+        )
     audits = [_opened(word) for word in words]
     first, gold = audits[0], [{row.uid: row.gold for row in audit.judgments} for audit in audits]
     uids = [uid for uid in gold[0] if all(uid in other for other in gold[1:])]
@@ -90,7 +92,9 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
             raise UserError(f"{words[0]} is an audit of a {first.kind}, {word} of a {audit.kind}")
         differs = next((uid for uid in uids if labels[uid] != gold[0][uid]), None)
         if differs is not None:
-            raise UserError(f"{word}: the gold label of {differs} is another one than in {words[0]}")
+            raise UserError(
+                f"{word}: the gold label of {differs} is another one than in {words[0]}"
+            )
     if not uids:
         raise UserError(f"{' and '.join(words)} share no row")
     letters = letters_of(words)
@@ -101,7 +105,9 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
             {"letter": letter, "path": word, "judge": audit.judge}
             for letter, word, audit in zip(letters, words, audits, strict=True)
         ],
-        "gold": compare_with_gold([audit.labels(wanted) for audit in audits], letters, settings, tie=tie),
+        "gold": compare_with_gold(
+            [audit.labels(wanted) for audit in audits], letters, settings, tie=tie
+        ),
         "settings": settings,
         "item": "row",
         "unit": "row",
@@ -120,7 +126,9 @@ def _opened(word: str) -> AuditFile:
         if is_audit(word):
             why = explained(error) if isinstance(error, ValidationError) else error
             raise UserError(f"{path}: a damaged audit: {why}") from None
-    raise UserError(f"{path} is no audit, as judgegym audit --json writes it; audits are compared with audits")
+    raise UserError(
+        f"{path} is no audit, as judgegym audit --json writes it; audits are compared with audits"
+    )
 
 
 def show(comparison: Mapping[str, Any]) -> None:

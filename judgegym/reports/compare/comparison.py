@@ -1,7 +1,8 @@
 """Compare runs on the rows that they share, the first of them being the reference.
 
-Guarantees: a row counts only if every run has a value for it, and what is left out is counted; runs whose judge,
-protocol or data differ are refused unless that is allowed; of rows, numbers are kept in memory and no text.
+Guarantees: a row counts only if every run has a value for it, and what is left out is counted; runs
+whose judge, protocol or data differ are refused unless that is allowed; of rows, numbers are kept
+in memory and no text.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class NotComparableError(UserError):
     """Runs cannot be compared: they measured other things, or under conditions that differ.
 
     Attributes:
-        conditions: those that differ and may be allowed to; empty if nothing makes the runs comparable.
+        conditions: those that differ and may be allowed to; empty if nothing makes the runs
+            comparable.
     """
 
     def __init__(self, message: str, conditions: Sequence[Condition] = ()) -> None:
@@ -63,23 +65,24 @@ def compare_runs(
 
     Args:
         runs: two or more complete runs of one environment.
-        across: conditions that may differ. With `judge`, it is said how far the judges agree. Of scored data sets the
-            judges may always differ.
+        across: conditions that may differ. With `judge`, it is said how far the judges agree. Of
+            scored data sets the judges may always differ.
         rounds: number of bootstrap resamples, of which the intervals of kappa are made.
         seed: their seed.
         most: how many of the rows that changed most are named.
         with_gold: compare each run with the gold labels of the rows, too.
-        labels: of people, for each run or once for all, which correct the results and their differences.
+        labels: of people, for each run or once for all, which correct the results and their
+            differences.
 
     Returns:
-        The number of compared `rows`; of each of `runs` the headline over them, and how many rows are left out and why;
-        a difference for each further run (`Pair.difference`), its p-values corrected over all runs; what is `differing`
-        and was allowed to, and `notes`. `unit` is what intervals are over: a row, or a prompt whose responses depend on
-        each other.
+        The number of compared `rows`; of each of `runs` the headline over them, and how many rows
+        are left out and why; a difference for each further run (`Pair.difference`), its p-values
+        corrected over all runs; what is `differing` and was allowed to, and `notes`. `unit` is what
+        intervals are over: a row, or a prompt whose responses depend on each other.
 
     Raises:
-        NotComparableError: they are of different environments or metrics, share no row, or differ in a condition that
-            is not allowed to differ.
+        NotComparableError: they are of different environments or metrics, share no row, or differ
+            in a condition that is not allowed to differ.
         RunDirectoryError: a run cannot be read.
         DataError: labels are not of their run.
     """
@@ -90,9 +93,15 @@ def compare_runs(
     rows = [RowsOfRun(run) for run in runs]
     found = common_rows(rows)
     if not found.uids:
-        raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
+        raise NotComparableError(
+            f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment"
+        )
     letters = letters_of(runs)
-    differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters[place], found)]
+    differs = [
+        each
+        for place in range(1, len(runs))
+        for each in _differing(runs, place, letters[place], found)
+    ]
     _check_allowed(runs, letters, differs, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
     kind = kind_of(headline, words, found.sides)
@@ -106,11 +115,17 @@ def compare_runs(
     _correct(differences)
     unit = "row"
     if found.units is not None:
-        unit = "response" if found.is_scored and len({*found.units.tolist()}) == len(found.uids) else "prompt"
+        unit = (
+            "response"
+            if found.is_scored and len({*found.units.tolist()}) == len(found.uids)
+            else "prompt"
+        )
     gold = [gold_labels(run, found.uids) for run in runs] if with_gold else None
     if gold is not None:
         check_same_gold(runs, gold)
-    prompts = None if found.units is None else dict(zip(found.uids, found.units.tolist(), strict=True))
+    prompts = (
+        None if found.units is None else dict(zip(found.uids, found.units.tolist(), strict=True))
+    )
     intervals = [pair.intervals and pair.intervals.second for pair in pairs]
     intervals.insert(0, pairs[0].intervals and pairs[0].intervals.first)
     return {
@@ -133,7 +148,9 @@ def compare_runs(
                 "headline": side.ratio,
                 "interval": interval,
             }
-            for letter, run, own, side, interval in zip(letters, runs, rows, found.sides, intervals, strict=True)
+            for letter, run, own, side, interval in zip(
+                letters, runs, rows, found.sides, intervals, strict=True
+            )
         ],
         "differences": differences,
         "across": [condition for condition in CONDITIONS if condition in across],
@@ -143,7 +160,9 @@ def compare_runs(
         "intervals": "mid-P" if ends is not None else "Student's t",
         "item": reference.items[:-1],
         "unit": unit,
-        "gold": None if gold is None else compare_with_gold(gold, letters, settings, prompts=prompts),
+        "gold": None
+        if gold is None
+        else compare_with_gold(gold, letters, settings, prompts=prompts),
         "corrected": corrected_numbers(runs, letters, labels, found, kind) if labels else None,
     }
 
@@ -157,10 +176,13 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     """The metric of all runs and its label.
 
     Raises:
-        NotComparableError: fewer than two runs, one given twice, one unfinished, or runs that measured other things.
+        NotComparableError: fewer than two runs, one given twice, one unfinished, or runs that
+            measured other things.
     """
     if len(runs) < 2:
-        raise NotComparableError("give two runs or more: the first is the one that the others are compared with")
+        raise NotComparableError(
+            "give two runs or more: the first is the one that the others are compared with"
+        )
     for one, other in combinations(runs, 2):
         if one.path.resolve() == other.path.resolve():
             raise NotComparableError(f"{one.path} is given twice")
@@ -169,7 +191,8 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
     for run in runs:
         if not run.is_complete:
             raise NotComparableError(
-                f"{run.path} is not finished (--resume it first), or no run of evaluate: it has no metrics.json"
+                f"{run.path} is not finished (--resume it first), or no run of evaluate: it has no "
+                "metrics.json"
             )
     for run in runs[1:]:
         if run.environment != first.environment:
@@ -177,19 +200,28 @@ def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
                 f"{first.path} is a run of {first.environment}, {run.path} one of {run.environment}"
             )
         if (other_metric := str(run.general.get("headline"))) != metric:
-            raise NotComparableError(f"the result of {first.path} is {metric}, that of {run.path} is {other_metric}")
+            raise NotComparableError(
+                f"the result of {first.path} is {metric}, that of {run.path} is {other_metric}"
+            )
     return metric, first.headline.words if first.headline is not None else metric
 
 
-def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[ConditionDifference]:
+def _differing(
+    runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows
+) -> Iterator[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
     yield from condition_differences(runs[0], runs[place], letter)
     others = found.texts_differ[place]
     if others:
         samples = [run.read_sample(others[0]) for run in (runs[0], runs[place])]
         first, second = ({"question": sample.question, **sample.texts} for sample in samples)
-        title = next((title for title in {**first, **second} if first.get(title) != second.get(title)), "texts")
-        name = f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
+        title = next(
+            (title for title in {**first, **second} if first.get(title) != second.get(title)),
+            "texts",
+        )
+        name = (
+            f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
+        )
         before, after = (start_of(texts.get(title, "none")) for texts in (first, second))
         yield ConditionDifference("data", letter, name, before, after)
 
@@ -208,12 +240,24 @@ def _check_allowed(
     refused = [each for each in differs if each.condition not in across]
     if not refused:
         return
-    conditions = [condition for condition in CONDITIONS if any(each.condition == condition for each in refused)]
-    lines = [f"the runs differ in {' and '.join(conditions)}, from which a difference of their results may come:"]
+    conditions = [
+        condition
+        for condition in CONDITIONS
+        if any(each.condition == condition for each in refused)
+    ]
+    lines = [
+        f"the runs differ in {' and '.join(conditions)}, from which a difference of their results "
+        "may come:"
+    ]
     lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
     lines += [f"  {each.condition}: {each}" for each in refused]
-    flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)
-    raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]), conditions)
+    flags = " ".join(
+        f"--across_{condition if condition == 'data' else f'{condition}s'}"
+        for condition in conditions
+    )
+    raise NotComparableError(
+        "\n".join([*lines, f"to compare them all the same: {flags}"]), conditions
+    )
 
 
 def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -> None:
@@ -237,11 +281,15 @@ def _ends(runs: Sequence[SavedRun], found: CommonRows) -> Ends | None:
 def _correct(differences: Sequence[dict[str, Any]]) -> None:
     """Correct the p-values over all runs, and what they settle; with one beside the reference all stays as it is."""
     known = [each for each in differences if each["p"] is not None]
-    for each, p in zip(known, holm([each["p"] for each in known]) if len(differences) > 1 else (), strict=False):
+    for each, p in zip(
+        known, holm([each["p"] for each in known]) if len(differences) > 1 else (), strict=False
+    ):
         each.update(p_corrected=p, settled=p < 1 - LEVEL)
     tests = [each["tests"] for each in differences]
     for number in range(max(map(len, tests)) if len(tests) > 1 else 0):
-        having = [own[number] for own in tests if number < len(own) and own[number]["test"].p is not None]
+        having = [
+            own[number] for own in tests if number < len(own) and own[number]["test"].p is not None
+        ]
         for result, p in zip(having, holm([result["test"].p for result in having]), strict=True):
             result["corrected"] = p
 
@@ -260,18 +308,28 @@ def _notes(
         if policy_is_judge(run):
             continue  # its answers are the verdicts
         if same == rows:
-            notes.append(f"{letter} judges the same answers as A: what differs is the judge's doing.")
+            notes.append(
+                f"{letter} judges the same answers as A: what differs is the judge's doing."
+            )
         elif same is not None and "judge" in across:
             notes.append(
-                f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, the judges' "
+                f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, "
+                "the judges' "
                 "disagreement and the answers' difference cannot be told apart."
             )
     given: dict[str, list[str]] = {}  # a notice that not all runs give begins with those that do
     for letter, run in zip(letters, runs, strict=True):
         said = wire.lookup(run.general, "notices")
-        for notice in dict.fromkeys(each for each in said if isinstance(each, str)) if isinstance(said, list) else ():
+        for notice in (
+            dict.fromkeys(each for each in said if isinstance(each, str))
+            if isinstance(said, list)
+            else ()
+        ):
             given.setdefault(notice, []).append(letter)
-    notes += [notice if len(of) == len(runs) else f"{', '.join(of)}: {notice}" for notice, of in given.items()]
+    notes += [
+        notice if len(of) == len(runs) else f"{', '.join(of)}: {notice}"
+        for notice, of in given.items()
+    ]
     if len(runs) > 2:
         notes.append("p-values are given as they are and corrected over all runs (Holm).")
     return [*dict.fromkeys(notes)]

@@ -1,7 +1,8 @@
 """Under which conditions runs were made: judge, protocol and data. Where they differ, no difference is a policy's.
 
-What may differ is the policy: its name, its answers, how it is prompted and sampled. Seeds may differ, too: they draw
-from the same distribution. How many rows were selected does not matter, since shared rows are compared.
+What may differ is the policy: its name, its answers, how it is prompted and sampled. Seeds may
+differ, too: they draw from the same distribution. How many rows were selected does not matter,
+since shared rows are compared.
 """
 
 from __future__ import annotations
@@ -64,16 +65,27 @@ class ConditionDifference:
         return f"{self.name}: A {self.reference}; {self.letter} {self.run}"
 
 
-def condition_differences(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[ConditionDifference]:
+def condition_differences(
+    reference: SavedRun, run: SavedRun, letter: str
+) -> Iterator[ConditionDifference]:
     """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
     settings = [_settings_by_owner(each) for each in (reference, run)]
     for condition in CONDITIONS[:2]:
         first, second = (of_run[condition] for of_run in settings)
-        are_of_one_kind = first.get(_KIND) == second.get(_KIND)  # or else each has settings that the other never reads
-        for name in {**first, **second} if are_of_one_kind else [name for name in first if name in second]:
+        are_of_one_kind = first.get(_KIND) == second.get(
+            _KIND
+        )  # or else each has settings that the other never reads
+        for name in (
+            {**first, **second} if are_of_one_kind else [name for name in first if name in second]
+        ):
             if not _are_equal(first, second, name):
-                yield ConditionDifference(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
-    data = [_data(each, of_run["policy"]) for each, of_run in zip((reference, run), settings, strict=True)]
+                yield ConditionDifference(
+                    condition, letter, name, shown(first.get(name)), shown(second.get(name))
+                )
+    data = [
+        _data(each, of_run["policy"])
+        for each, of_run in zip((reference, run), settings, strict=True)
+    ]
     if data[0].keys() != data[1].keys():
         before, after = (
             ", ".join(said for digest, said in one.items() if digest not in other) or "none further"
@@ -108,12 +120,17 @@ Owner = Literal["judge", "protocol", "policy", "derived", "nobody"]
 def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
     """The settings that determine the results, by what they belong to.
 
-    The judge's are its model, the digests of its prompts and its settings without the seed. A setting that names a
-    dataset that was read is the data's, also where its environment does not say so.
+    The judge's are its model, the digests of its prompts and its settings without the seed. A
+    setting that names a dataset that was read is the data's, also where its environment does not
+    say so.
     """
     prompts, judges = _prompts(run), _OF_SCORERS if run.is_scored else _OF_JUDGES
-    asks_nobody = not run.is_scored and policy_is_judge(run)  # the policy is the judge, and has no settings of one
-    names = [name for dataset in _datasets(run) if isinstance(name := wire.lookup(dataset, "name"), str)]
+    asks_nobody = not run.is_scored and policy_is_judge(
+        run
+    )  # the policy is the judge, and has no settings of one
+    names = [
+        name for dataset in _datasets(run) if isinstance(name := wire.lookup(dataset, "name"), str)
+    ]
     places = {*names, *map(prompt_digest, names)}
 
     def owner(name: str, value: JSON) -> Owner:
@@ -124,13 +141,20 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
             return "policy"
         if bare in _DERIVED:
             return "derived"
-        return "nobody" if name == "limit" or (isinstance(value, str) and value in places) else "protocol"
+        return (
+            "nobody"
+            if name == "limit" or (isinstance(value, str) and value in places)
+            else "protocol"
+        )
 
     model: dict[str, JSON] = {} if asks_nobody else {f"{_section(run)}judge_model_name": run.judge}
     found: dict[str, dict[str, JSON]] = {each: {} for each in get_args(Owner)}
     found["judge"] |= {**model, **prompts}
     sampled = wire.lookup(run.general, f"answers_of.{_SAMPLED}")
-    for name, value in {**_protocol(run), **({} if sampled is None else {_SAMPLED: sampled})}.items():
+    for name, value in {
+        **_protocol(run),
+        **({} if sampled is None else {_SAMPLED: sampled}),
+    }.items():
         if name in prompts:
             continue
         if _is_request_of_judge(name) and isinstance(value, Mapping):
@@ -147,7 +171,11 @@ def _data(run: SavedRun, of_policy: Mapping[str, JSON]) -> Mapping[str, str]:
         name, digest, rows = (wire.lookup(dataset, field) for field in ("name", "digest", "rows"))
         if isinstance(name, str):
             # A file of answers may lie in a run whose answers were judged; long names are digests.
-            places = {place for path in (name, *map(str, Path(name).parents)) for place in (path, prompt_digest(path))}
+            places = {
+                place
+                for path in (name, *map(str, Path(name).parents))
+                for place in (path, prompt_digest(path))
+            }
             if not places & answers:
                 found[_text(digest)] = f"{name} ({shown(rows)} rows, {shown(digest)})"
     return found
@@ -168,7 +196,10 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
     if seeds[0] != seeds[1]:
         yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
     for role in ("policy", "judge", "user"):
-        served = [mapping_of(wire.lookup(each.general, f"served_models.{role}")) for each in (reference, run)]
+        served = [
+            mapping_of(wire.lookup(each.general, f"served_models.{role}"))
+            for each in (reference, run)
+        ]
         models, others = (", ".join(sorted(each)) or "unknown" for each in served)
         if models != others and all(served):
             yield f"The {role} was served as {models} in A, and as {others} in {letter}."
@@ -176,7 +207,8 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
         refused = [_refused_fields(each, role) for each in (reference, run)]
         if refused[0] != refused[1] and {*refused} != {"none", "unknown"}:
             yield (
-                f"The {role}s were not sent the same request fields, as endpoints refused some: {refused[0]} in A, "
+                f"The {role}s were not sent the same request fields, as endpoints refused some: "
+                f"{refused[0]} in A, "
                 f"{refused[1]} in {letter}."
             )
     versions = [shown(each.general.get("judgegym_version")) for each in (reference, run)]
@@ -189,8 +221,17 @@ def _refused_fields(run: SavedRun, role: str) -> str:
     if "refused_fields" not in run.general:
         return "unknown"
     models = mapping_of(wire.lookup(run.general, f"refused_fields.{role}"))
-    fields = ((model, name, becomes) for model in models for name, becomes in mapping_of(models[model]).items())
-    return ", ".join(f"{name} of {model} {becomes}" for model, name, becomes in sorted(fields, key=str)) or "none"
+    fields = (
+        (model, name, becomes)
+        for model in models
+        for name, becomes in mapping_of(models[model]).items()
+    )
+    return (
+        ", ".join(
+            f"{name} of {model} {becomes}" for model, name, becomes in sorted(fields, key=str)
+        )
+        or "none"
+    )
 
 
 def _seed(run: SavedRun) -> str:
@@ -221,7 +262,9 @@ def _prompts(run: SavedRun) -> dict[str, JSON]:
 
 
 def _datasets(run: SavedRun) -> Sequence[JSON]:
-    found = wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None  # of a file that is judged again
+    found = (
+        wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None
+    )  # of a file that is judged again
     found = run.general.get("datasets") if found is None else found
     return found if isinstance(found, Sequence) else ()
 

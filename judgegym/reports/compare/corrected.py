@@ -12,12 +12,18 @@ from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import Kind, SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 
-BY_SCORE = "labels were drawn by the scores of each run: no interval of a difference (draw them at random)"
+BY_SCORE = (
+    "labels were drawn by the scores of each run: no interval of a difference (draw them at random)"
+)
 SAME_LABELS = "the runs judge the same responses, whose labels do not differ"
 
 
 def corrected_numbers(
-    runs: Sequence[SavedRun], letters: Sequence[str], labels: Sequence[Labels], found: CommonRows, kind: Kind
+    runs: Sequence[SavedRun],
+    letters: Sequence[str],
+    labels: Sequence[Labels],
+    found: CommonRows,
+    kind: Kind,
 ) -> dict[str, Any]:
     """Correct the results over the shared rows, and the differences over the rows that have labels in both runs.
 
@@ -30,7 +36,8 @@ def corrected_numbers(
 
     Raises:
         SettingsError: the number of files is another than that of the runs.
-        DataError: labels do not fit their run, or one file is given for runs of different responses.
+        DataError: labels do not fit their run, or one file is given for runs of different
+            responses.
     """
     import numpy as np
 
@@ -40,8 +47,12 @@ def corrected_numbers(
     one_for_all = len(labels) == 1
     for run, same in zip(runs, found.same_answers, strict=True):
         if one_for_all and same is not None and same < len(found.uids):
-            what = f"{run.path} has other responses than {runs[0].path}, and labels are of responses"
-            raise DataError(f"{labels[0].path}: {what}; expected --labels once for each run, in their order")
+            what = (
+                f"{run.path} has other responses than {runs[0].path}, and labels are of responses"
+            )
+            raise DataError(
+                f"{labels[0].path}: {what}; expected --labels once for each run, in their order"
+            )
     rows = []
     for run, of_run in zip(runs, [*labels] * len(runs) if one_for_all else labels, strict=True):
         whole = LabelledRows.read(run, of_run)
@@ -58,11 +69,17 @@ def corrected_numbers(
         if any(len({*each.terms.weights}) > 1 for each in (first, second)):
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:
-            ends = None if first.ends is None or second.ends is None else first.ends.around(second.ends).of_differences
+            ends = (
+                None
+                if first.ends is None or second.ends is None
+                else first.ends.around(second.ends).of_differences
+            )
             estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters, ends=ends)
         no_interval = first.no_interval or second.no_interval
         if not no_interval and (first.strata is not None or second.strata is not None):
             no_interval = BY_SCORE
         raw = found.sides[place].ratio - found.sides[0].ratio
-        numbers.append(corrected_number(f"{letters[place]} − A", raw, columns, estimate, no_interval))
+        numbers.append(
+            corrected_number(f"{letters[place]} − A", raw, columns, estimate, no_interval)
+        )
     return {"files": [str(each.path) for each in labels], "numbers": numbers}

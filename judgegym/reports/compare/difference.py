@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-OUTCOMES: Mapping[Kind, Sequence[str]] = {"win_rate": ("lost", "tied", "won"), "pass_rate": ("0", "1"), "score": ()}
+OUTCOMES: Mapping[Kind, Sequence[str]] = {
+    "win_rate": ("lost", "tied", "won"),
+    "pass_rate": ("0", "1"),
+    "score": (),
+}
 """The names of the outcomes from the worst to the best; scores have too many to name."""
 _MOST_LABELS = 12
 _SAME = 12
@@ -33,7 +37,9 @@ Estimate = tuple[dict[str, Any], PairedIntervals | None]
 """A difference with its interval, or the reason for none, as JSON has it; then the intervals."""
 
 
-def estimate(reference: RatioTerms, run: RatioTerms, level: float, ends: Ends | None = None) -> Estimate:
+def estimate(
+    reference: RatioTerms, run: RatioTerms, level: float, ends: Ends | None = None
+) -> Estimate:
     """Estimate the difference run − reference over the same rows; `ends`: of the scale of their values, if known."""
     value = run.ratio - reference.ratio
     found = paired_intervals(reference, run, ends=ends, level=level)
@@ -46,17 +52,28 @@ class Pair:
     """The reference and another run, over the rows that are compared.
 
     Attributes:
-        intervals: those of the results of the reference and of the run, and of their difference; `None` with one row.
+        intervals: those of the results of the reference and of the run, and of their difference;
+            `None` with one row.
     """
 
-    def __init__(self, rows: CommonRows, place: int, kind: Kind, level: float, ends: Ends | None) -> None:
+    def __init__(
+        self, rows: CommonRows, place: int, kind: Kind, level: float, ends: Ends | None
+    ) -> None:
         """Pair the reference with the run at a place among the runs; `ends`: of the scale of values, if known."""
-        self._rows, self._place, self._kind, self._level, self._ends = rows, place, kind, level, ends
+        self._rows, self._place, self._kind, self._level, self._ends = (
+            rows,
+            place,
+            kind,
+            level,
+            ends,
+        )
         self._sides = rows.sides[0], rows.sides[place]
         self._before, self._after = (side.values for side in self._sides)
         self._whole, self.intervals = estimate(*self._together(), level, ends)
 
-    def _together(self, places: NDArray[np.int64] | slice = slice(None)) -> tuple[RatioTerms, RatioTerms]:
+    def _together(
+        self, places: NDArray[np.int64] | slice = slice(None)
+    ) -> tuple[RatioTerms, RatioTerms]:
         """Both sides of some rows, or of all: sums over those that depend on each other."""
         first, second = (side.at(places) for side in self._sides)
         if self._rows.units is None:
@@ -80,7 +97,9 @@ class Pair:
         units = self._together()
         values = [side.values for side in units]
         tests = [sign_test(*values)]
-        if tests[0].name != "mcnemar":  # of 0 and 1 all changes have one rank: signed ranks say what signs say
+        if (
+            tests[0].name != "mcnemar"
+        ):  # of 0 and 1 all changes have one rank: signed ranks say what signs say
             tests.append(wilcoxon_test(*values))
         needed = rows_needed(*units, level=self._level)
         return {
@@ -109,7 +128,9 @@ class Pair:
         import numpy as np
 
         if self._kind == "win_rate":
-            return [np.sign(np.round(values - 0.5, _SAME)) + 1 for values in (self._before, self._after)]
+            return [
+                np.sign(np.round(values - 0.5, _SAME)) + 1 for values in (self._before, self._after)
+            ]
         return [np.round(values, _SAME) for values in (self._before, self._after)]
 
     def _transitions(self) -> list[dict[str, Any]]:
@@ -117,7 +138,11 @@ class Pair:
         names = OUTCOMES[self._kind]
         first, second = self._outcomes()
         return [
-            {"before": one, "after": other, "rows": int(((first == row) & (second == column)).sum())}
+            {
+                "before": one,
+                "after": other,
+                "rows": int(((first == row) & (second == column)).sum()),
+            }
             for row, one in enumerate(names)
             for column, other in enumerate(names)
         ]
@@ -129,12 +154,20 @@ class Pair:
         for place, category in enumerate(self._rows.categories):
             places.setdefault(category, []).append(place)
         found = []
-        for name in sorted(places, key=lambda name: (name is None, name or "")) if len(places) > 1 else []:
+        for name in (
+            sorted(places, key=lambda name: (name is None, name or "")) if len(places) > 1 else []
+        ):
             chosen = np.asarray(places[name])
             before, after = (side.at(chosen).ratio for side in self._sides)
             difference = estimate(*self._together(chosen), self._level, self._ends)[0]
             found.append(
-                {"name": name, "rows": len(chosen), "reference": before, "run": after, "difference": difference}
+                {
+                    "name": name,
+                    "rows": len(chosen),
+                    "reference": before,
+                    "run": after,
+                    "difference": difference,
+                }
             )
         return found
 
@@ -167,7 +200,9 @@ class Pair:
             "correlation_reason": ranks if isinstance(ranks, str) else "",
             "weighted": self._kind != "pass_rate",
             "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
-            "labels": label_agreement(labels_of[0], labels_of[self._place]) if self._rows.is_scored else None,
+            "labels": label_agreement(labels_of[0], labels_of[self._place])
+            if self._rows.is_scored
+            else None,
         }
 
 
@@ -195,12 +230,22 @@ def best_agreement(
             count += 1
             same += bool((one == other).all())
             overlapping += bool((one & other).any())
-    return {"prompts": count, "same": same / count, "overlapping": overlapping / count} if count else None
+    return (
+        {"prompts": count, "same": same / count, "overlapping": overlapping / count}
+        if count
+        else None
+    )
 
 
-def label_agreement(before: Sequence[str | None], after: Sequence[str | None]) -> dict[str, Any] | None:
+def label_agreement(
+    before: Sequence[str | None], after: Sequence[str | None]
+) -> dict[str, Any] | None:
     """How far the labels agree; `None` if there are many, or if the judges have none in common."""
-    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one is not None and other is not None]
+    pairs = [
+        (one, other)
+        for one, other in zip(before, after, strict=True)
+        if one is not None and other is not None
+    ]
     first, second = {one for one, _ in pairs}, {other for _, other in pairs}
     if not first & second or not 1 < len(first | second) <= _MOST_LABELS:
         return None

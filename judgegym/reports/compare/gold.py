@@ -24,13 +24,18 @@ GoldLabels: TypeAlias = Mapping[tuple[str, str], GoldLabel]
 
 def gold_labels(run: SavedRun, uids: Sequence[str]) -> GoldLabels:
     """Read the gold labels of some rows of a run."""
-    return {(each.uid, label.name): label for each in run.samples(frozenset(uids)) for label in each.gold}
+    return {
+        (each.uid, label.name): label
+        for each in run.samples(frozenset(uids))
+        for label in each.gold
+    }
 
 
 def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> None:
     """Check that runs are compared with one gold label of each row.
 
-    The letter of the best of several answers is another one where a seed has shuffled them, and is not compared.
+    The letter of the best of several answers is another one where a seed has shuffled them, and is
+    not compared.
 
     Raises:
         RunDirectoryError: a label of a response, or a score, is another one than in the first run.
@@ -40,7 +45,9 @@ def check_same_gold(runs: Sequence[SavedRun], found: Sequence[GoldLabels]) -> No
             before, now = found[0][key].gold, labels[key].gold
             if before != now and (run.is_scored or isinstance(now, float)):
                 said = f"the gold label of {key[0]} is {now}, and in {runs[0].path} it is {before}"
-                raise RunDirectoryError(f"--gold: {run.path}: {said}; expected one gold label of each row")
+                raise RunDirectoryError(
+                    f"--gold: {run.path}: {said}; expected one gold label of each row"
+                )
 
 
 def compare_with_gold(
@@ -53,19 +60,22 @@ def compare_with_gold(
 ) -> dict[str, Any]:
     """Compare runs with gold, given their labels, and the agreement of each further run with that of the first.
 
-    A label counts if the judge of every run gave a verdict on it. Intervals are over rows, or prompts of several rows:
-    the labels of one (both orders of a pair, several aspects) depend on each other.
+    A label counts if the judge of every run gave a verdict on it. Intervals are over rows, or
+    prompts of several rows: the labels of one (both orders of a pair, several aspects) depend on
+    each other.
 
     Args:
         found: the labels of each run.
         letters: how tables call the runs.
         settings: of the bootstrap.
-        tie: the judge's label of a tie, which counts half where it is not gold; `None` if there are no ties.
+        tie: the judge's label of a tie, which counts half where it is not gold; `None` if there are
+            no ties.
         prompts: for each row the number of its prompt; `None` if each row has one of its own.
 
     Returns:
-        `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for each run the accuracy
-        and Cohen's kappa with their intervals (`runs`); `differences` of both from those of the first.
+        `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for
+        each run the accuracy and Cohen's kappa with their intervals (`runs`); `differences` of both
+        from those of the first.
 
     Raises:
         RunDirectoryError: no shared row has a gold label with a verdict in every run.
@@ -76,26 +86,38 @@ def compare_with_gold(
     keys = [key for key in everywhere if all(labels[key].agrees is not None for labels in found)]
     if not keys:
         raise RunDirectoryError(
-            "--gold: no shared row has a gold label and a verdict in every run; expected runs in which a judge is "
-            "measured against gold labels (pairwise judgement, role=judge, score_responses). In a run of an earlier "
+            "--gold: no shared row has a gold label and a verdict in every run; expected runs in "
+            "which a judge is "
+            "measured against gold labels (pairwise judgement, role=judge, score_responses). In a "
+            "run of an earlier "
             "version --resume adds them, and asks nothing again"
         )
     numbers: dict[str | int, int] = {}
-    rows = [numbers.setdefault(uid if prompts is None else prompts[uid], len(numbers)) for uid, _ in keys]
+    rows = [
+        numbers.setdefault(uid if prompts is None else prompts[uid], len(numbers))
+        for uid, _ in keys
+    ]
     sides, agreements, embedded = [], [], []
     for letter, labels in zip(letters, found, strict=True):
         of_run = [labels[key] for key in keys]
-        points = [0.5 if not label.agrees and label.judge == tie else float(bool(label.agrees)) for label in of_run]
+        points = [
+            0.5 if not label.agrees and label.judge == tie else float(bool(label.agrees))
+            for label in of_run
+        ]
         right = np.bincount(rows, points).astype(np.float64)
         side = RatioTerms(right, np.bincount(rows).astype(np.float64))
-        embedded.append(_embedded([label.gold for label in of_run], [label.judge for label in of_run]))
+        embedded.append(
+            _embedded([label.gold for label in of_run], [label.judge for label in of_run])
+        )
         kappa = kappa_interval([embedded[-1]], rows, **settings)
         sides.append(side)
         agreements.append(
             {
                 "letter": letter,
                 "accuracy": side.ratio,
-                "interval": mean_interval(side.totals, side.weights, ends=UNIT, level=settings["level"]),
+                "interval": mean_interval(
+                    side.totals, side.weights, ends=UNIT, level=settings["level"]
+                ),
                 "kappa": None if isinstance(kappa, str) else kappa[0],
                 "kappa_interval": None if isinstance(kappa, str) else kappa[1],
                 "kappa_reason": kappa if isinstance(kappa, str) else "",
@@ -115,9 +137,14 @@ def compare_with_gold(
                 "accuracy": estimate(sides[0], side, settings["level"], UNIT)[0],
                 "kappa": _difference(kappa_interval([embedded[0], own], rows, **settings)),
                 # with one run beside the first it stays as it is
-                "test": {"test": test, "corrected": next(corrected) if test.p is not None and len(tests) > 1 else None},
+                "test": {
+                    "test": test,
+                    "corrected": next(corrected) if test.p is not None and len(tests) > 1 else None,
+                },
             }
-            for letter, side, own, test in zip(letters[1:], sides[1:], embedded[1:], tests, strict=True)
+            for letter, side, own, test in zip(
+                letters[1:], sides[1:], embedded[1:], tests, strict=True
+            )
         ],
     }
 
@@ -130,7 +157,11 @@ def _difference(found: tuple[float, Interval | None] | str) -> dict[str, Any]:
     """The kappa of a run less that of the reference, as JSON has it."""
     if isinstance(found, str):
         return {"value": None, "interval": None, "reason": found}
-    return {"value": found[0], "interval": found[1], "reason": "" if found[1] is not None else "one row"}
+    return {
+        "value": found[0],
+        "interval": found[1],
+        "reason": "" if found[1] is not None else "one row",
+    }
 
 
 def _embedded(golds: Sequence[str | float], judges: Sequence[str | float | None]) -> _Labels:
@@ -141,4 +172,6 @@ def _embedded(golds: Sequence[str | float], judges: Sequence[str | float | None]
         return np.asarray(golds, dtype=float)[:, None], np.asarray(judges, dtype=float)[:, None]
     names = {name: place for place, name in enumerate(dict.fromkeys(map(str, (*golds, *judges))))}
     one_hot = np.eye(len(names))
-    return one_hot[[names[str(each)] for each in golds]], one_hot[[names[str(each)] for each in judges]]
+    return one_hot[[names[str(each)] for each in golds]], one_hot[
+        [names[str(each)] for each in judges]
+    ]

@@ -53,16 +53,21 @@ def report_link(path: str, uid: str | None, *, seen_from: Path) -> str | None:
     return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
 
-def forest(estimates: Sequence[Mapping[str, Any]]) -> tuple[float, list[tuple[float, float, float]]]:
+def forest(
+    estimates: Sequence[Mapping[str, Any]],
+) -> tuple[float, list[tuple[float, float, float]]]:
     """Place differences on a scale that holds all of them and 0.
 
     Returns:
-        In pixels from the left 0, then the lower end of each interval, the difference, and the upper end.
+        In pixels from the left 0, then the lower end of each interval, the difference, and the
+        upper end.
     """
     lines: list[tuple[float, float, float]] = []
     for each in estimates:
         value, interval = each["value"], each["interval"]
-        lines.append((value, value, value) if interval is None else (interval.low, value, interval.high))
+        lines.append(
+            (value, value, value) if interval is None else (interval.low, value, interval.high)
+        )
     values = [0.0, *(value for line in lines for value in line)]
     least, span = min(values), (max(values) - min(values)) or 1.0
 

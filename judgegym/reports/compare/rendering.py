@@ -28,18 +28,21 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
     """Render a comparison as text.
 
     Returns:
-        `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated and judged, what is
-        left out, and its cells; of each difference (`differences`) its lines and cells; of `gold` and `corrected` the
-        same.
+        `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated
+        and judged, what is left out, and its cells; of each difference (`differences`) its lines
+        and cells; of `gold` and `corrected` the same.
     """
     item, gold, differences = comparison["item"], comparison["gold"], comparison["differences"]
     count = len(comparison["runs"])
     shared = "both runs" if count == 2 else f"all {count} runs"
     settings = comparison["settings"]
-    resamples = f"{settings['rounds']:,} resamples of {comparison['unit']}s, seed {settings['seed']}"
+    resamples = (
+        f"{settings['rounds']:,} resamples of {comparison['unit']}s, seed {settings['seed']}"
+    )
     of_kappa = f" Those of κ: paired bootstrap, {resamples}." if gold else ""
     return {
-        "title": f"{comparison['environment']}: {comparison['words']} on the {counted(comparison['rows'], item)} that "
+        "title": f"{comparison['environment']}: {comparison['words']} on the "
+        f"{counted(comparison['rows'], item)} that "
         f"{shared} share",
         "runs": [
             _run(run, item, None if not number else differences[number - 1]["difference"])
@@ -49,7 +52,8 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
         "gold": gold and gold_words(comparison, gold),
         "corrected": comparison["corrected"] and _corrected(comparison),
         "differing": [f"The {each.condition} differs: {each}" for each in comparison["differing"]],
-        "method": f"Intervals: {100 * settings['level']:g} %, {comparison['intervals']} over {comparison['unit']}s, "
+        "method": f"Intervals: {100 * settings['level']:g} %, {comparison['intervals']} over "
+        f"{comparison['unit']}s, "
         f"paired; they are not corrected for the number of runs or categories.{of_kappa}",
     }
 
@@ -68,7 +72,11 @@ def _cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
     if estimate is None:
         return "", ""
     interval: Interval | None = estimate["interval"]
-    between = estimate["reason"] if interval is None else f"{_signed(interval.low)} to {_signed(interval.high)}"
+    between = (
+        estimate["reason"]
+        if interval is None
+        else f"{_signed(interval.low)} to {_signed(interval.high)}"
+    )
     return _signed(estimate["value"]), between
 
 
@@ -88,7 +96,12 @@ def _run(run: Mapping[str, Any], item: str, difference: Mapping[str, Any] | None
     return {
         "about": f"{run['policy']}{judged}, {run['date']}",
         "left_out": f"left out of its {counted(run['rows'], item)}: {said}" if said else "",
-        "cells": (run["letter"], number(run["headline"]), bounds(run["interval"], "–"), *_cells(difference)),
+        "cells": (
+            run["letter"],
+            number(run["headline"]),
+            bounds(run["interval"], "–"),
+            *_cells(difference),
+        ),
     }
 
 
@@ -129,9 +142,17 @@ def _difference(comparison: Comparison, found: Mapping[str, Any]) -> dict[str, A
 
 def _flips(transitions: list[dict[str, Any]]) -> str:
     """How many rows went from one outcome to another, the widest changes first; empty for scores."""
-    places = {name: place for place, name in enumerate(dict.fromkeys(each["before"] for each in transitions))}
+    places = {
+        name: place
+        for place, name in enumerate(dict.fromkeys(each["before"] for each in transitions))
+    }
     moved = [each for each in transitions if each["before"] != each["after"]]
-    moved.sort(key=lambda each: (-abs(places[each["after"]] - places[each["before"]]), -places[each["before"]]))
+    moved.sort(
+        key=lambda each: (
+            -abs(places[each["after"]] - places[each["before"]]),
+            -places[each["before"]],
+        )
+    )
     if moved and not any(each["rows"] for each in moved):
         return "no row has another outcome"
     return ", ".join(f"{each['before']} → {each['after']}: {each['rows']:,}" for each in moved)
@@ -161,7 +182,8 @@ def _needed(unit: str, difference: Mapping[str, Any]) -> str:
         return f"The interval excludes 0{_corrected_words(difference)}; {size}."
     if difference["p"] is not None and difference["p"] < 1 - LEVEL:
         return (
-            f"The interval excludes 0, but not corrected for the number of runs{_corrected_words(difference)}; {size}."
+            "The interval excludes 0, but not corrected for the number of "
+            f"runs{_corrected_words(difference)}; {size}."
         )
     if not difference["more"]:
         return f"The interval includes 0, although {size}."
@@ -179,25 +201,32 @@ def _agreement(comparison: Comparison, found: Mapping[str, Any]) -> list[str]:
     what = "score" if comparison["kind"] == "score" else "outcome"
     weights = " (quadratic weights)" if found["weighted"] else ""
     said = [
-        f"the judges give the same {what} to {_share(found['same'])} of the {comparison['item']}s; Cohen's κ{weights} "
+        f"the judges give the same {what} to {_share(found['same'])} of the {comparison['item']}s; "
+        f"Cohen's κ{weights} "
         f"{number(found['kappa'], found['kappa_reason'])}; Spearman's correlation "
         f"{number(found['correlation'], found['correlation_reason'])}"
     ]
     labels, best = found["labels"], found["best"]
     if labels is not None:
-        same = f"they give the same to {_share(labels['same'])}; Cohen's κ {number(labels['kappa'])}"
+        same = (
+            f"they give the same to {_share(labels['same'])}; Cohen's κ {number(labels['kappa'])}"
+        )
         said.append(f"of {len(labels['labels'])} labels {same}")
     if best is not None:
         said.append(
-            f"of {counted(best['prompts'], 'prompt')} with several responses, they find the same responses best in "
-            f"{_share(best['same'])}, and at least one best response in common in {_share(best['overlapping'])}"
+            f"of {counted(best['prompts'], 'prompt')} with several responses, they find the same "
+            "responses best in "
+            f"{_share(best['same'])}, and at least one best response in common in "
+            f"{_share(best['overlapping'])}"
         )
     return said
 
 
 def gold_words(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[str, Any]:
     """What the runs are compared with gold on; a line of cells for each; the tests of their differences."""
-    left_out = f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
+    left_out = (
+        f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
+    )
     weights = ", κ with quadratic weights" if gold["weighted"] else ""
     labels = f"{counted(gold['labels'], 'label')} of {counted(gold['rows'], comparison['item'])}"
     differences = {each["letter"]: each["accuracy"] for each in gold["differences"]}
@@ -258,17 +287,30 @@ def show(comparison: Comparison) -> None:
         say(f"{run['letter']}  {printable(run['path'])}")
         _lines(_INDENT, printable(said["about"]), said["left_out"])
     say("")
-    _table(("run", comparison["words"], "95 %", "difference", "95 %"), [run["cells"] for run in words["runs"]])
+    _table(
+        ("run", comparison["words"], "95 %", "difference", "95 %"),
+        [run["cells"] for run in words["runs"]],
+    )
     for difference, said in zip(comparison["differences"], words["differences"], strict=True):
         say("")
         _lines("", said["headline"])
-        _lines(_INDENT, said["counts"], said["flips"], *said["tests"], *said["agreement"], said["needed"])
+        _lines(
+            _INDENT,
+            said["counts"],
+            said["flips"],
+            *said["tests"],
+            *said["agreement"],
+            said["needed"],
+        )
         if difference["categories"]:
             _table(said["header"], [(printable(name), *cells) for name, *cells in said["rows"][1:]])
         if difference["changed"]:
             say(f"{_INDENT}changed most:")
         for row in difference["changed"]:
-            line = f"{_INDENT}{number(row['before'])} → {number(row['after'])}  {row['uid']}  {row['start']}"
+            line = (
+                f"{_INDENT}{number(row['before'])} → {number(row['after'])}  {row['uid']}  "
+                f"{row['start']}"
+            )
             say(_cut(printable(line)))
     for part in filter(None, (words["gold"], words["corrected"])):
         say("")
@@ -291,7 +333,11 @@ def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 def _lines(indent: str, *texts: str) -> None:
     """Print each text that is not empty, wrapped at the width of the terminal."""
     for text in filter(None, texts):
-        say(textwrap.fill(text, console().width, initial_indent=indent, subsequent_indent=indent + "  "))
+        say(
+            textwrap.fill(
+                text, console().width, initial_indent=indent, subsequent_indent=indent + "  "
+            )
+        )
 
 
 def _cut(line: str) -> str:

@@ -1,6 +1,7 @@
 """The rows that runs share, as numbers: what each adds to the headline in each run, and no text.
 
-A row is compared if it has a value in every run. What was shown of it beside the answer is compared by a digest.
+A row is compared if it has a value in every run. What was shown of it beside the answer is compared
+by a digest.
 """
 
 from __future__ import annotations
@@ -41,16 +42,25 @@ class RowsOfRun:
         """Read the samples of a run.
 
         Raises:
-            RunDirectoryError: lines are missing, and not because they are damaged, or no row has a value.
+            RunDirectoryError: lines are missing, and not because they are damaged, or no row has a
+                value.
         """
         self.places: dict[str, int] = {}
         self.failed = self.uncounted = 0
         self.keeps_answers = False
-        self.totals, self.weights, self.units, self.tasks = array("d"), array("d"), array("q"), array("q")
+        self.totals, self.weights, self.units, self.tasks = (
+            array("d"),
+            array("d"),
+            array("q"),
+            array("q"),
+        )
         self.texts, self.answers = bytearray(), bytearray()
         self.categories: list[str | None] = []
         self.labels: list[str | None] = []
-        self.is_scored, self.is_grouped = run.is_scored, wire.lookup(run.config, "group_by") is not None
+        self.is_scored, self.is_grouped = (
+            run.is_scored,
+            wire.lookup(run.config, "group_by") is not None,
+        )
         prompts, tasks = dict[str, int](), dict[str, int]()
         known: dict[str | None, str | None] = {}
         for sample in run.samples():
@@ -68,20 +78,27 @@ class RowsOfRun:
             self.categories.append(known.setdefault(sample.category, sample.category))
             self.labels.append(known.setdefault(sample.label, sample.label))
             self.units.append(prompts.setdefault(sample.prompt_key, len(prompts)))
-            self.tasks.append(tasks.setdefault(sample.task_digest, len(tasks)) if self.is_grouped else 0)
+            self.tasks.append(
+                tasks.setdefault(sample.task_digest, len(tasks)) if self.is_grouped else 0
+            )
         selected = wire.lookup(run.general, "rows.selected")
         is_damaged = any(skipped_lines(run.path / name) for name in (SAMPLES, FAILURES))
         if isinstance(selected, int) and selected != len(self) and not is_damaged:
             raise RunDirectoryError(
-                f"{run.path}: metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold {len(self)}"
+                f"{run.path}: metrics.json is of {selected} rows, and samples.jsonl and "
+                f"failures.jsonl hold {len(self)}"
             )
         if not self.places and self.uncounted:
             raise RunDirectoryError(
-                f"{run.path}: no line of samples.jsonl says what the row adds to {run.general.get('headline')}; in a "
-                "run of an earlier version --resume adds it, and asks nothing again about finished rows"
+                f"{run.path}: no line of samples.jsonl says what the row adds to "
+                f"{run.general.get('headline')}; in a "
+                "run of an earlier version --resume adds it, and asks nothing again about finished "
+                "rows"
             )
         if not self.places:
-            raise RunDirectoryError(f"{run.path}: no row has a judgment, so there is nothing to compare")
+            raise RunDirectoryError(
+                f"{run.path}: no row has a judgment, so there is nothing to compare"
+            )
 
     def __len__(self) -> int:
         """The number of all rows."""
@@ -97,13 +114,15 @@ class CommonRows:
         categories: their categories in the reference.
         sides: what each adds to the headline, for each run.
         labels: their labels, for each run.
-        texts_differ: for each run, the ids of rows that were shown with other texts than in the reference.
-        same_answers: for each run, how many rows have the answers of the reference; `None` where runs keep no answers.
-        units: for each row the number of its prompt, whichever rows have it: these depend on each other; `None` if each
-            row of an evaluation has a prompt of its own.
+        texts_differ: for each run, the ids of rows that were shown with other texts than in the
+            reference.
+        same_answers: for each run, how many rows have the answers of the reference; `None` where
+            runs keep no answers.
+        units: for each row the number of its prompt, whichever rows have it: these depend on each
+            other; `None` if each row of an evaluation has a prompt of its own.
         is_scored: they are of a scored data set.
-        prompts: of a scored data set with several responses to a prompt, for each the number of its prompt; otherwise
-            `None`.
+        prompts: of a scored data set with several responses to a prompt, for each the number of its
+            prompt; otherwise `None`.
     """
 
     uids: Sequence[str]
@@ -124,7 +143,9 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
     reference, *others = rows
     uids = [uid for uid in reference.places if all(uid in other.places for other in others)]
     sides, labels, texts, answers = [], [], [], []
-    columns = [np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids)) for each in rows]
+    columns = [
+        np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids)) for each in rows
+    ]
     for each, at in zip(rows, columns, strict=True):
         sides.append(RatioTerms(each.totals, each.weights).at(at))
         labels.append([each.labels[place] for place in at])
@@ -143,9 +164,14 @@ def common_rows(rows: Sequence[RowsOfRun]) -> CommonRows:
         categories=[reference.categories[place] for place in columns[0]],
         sides=sides,
         labels=labels,
-        texts_differ=[[uids[place] for place in np.flatnonzero((own != texts[0]).any(axis=1))] for own in texts],
+        texts_differ=[
+            [uids[place] for place in np.flatnonzero((own != texts[0]).any(axis=1))]
+            for own in texts
+        ],
         same_answers=[
-            int((own == answers[0]).all(axis=1).sum()) if each.keeps_answers and reference.keeps_answers else None
+            int((own == answers[0]).all(axis=1).sum())
+            if each.keeps_answers and reference.keeps_answers
+            else None
             for each, own in zip(rows, answers, strict=True)
         ],
         units=units if is_clustered else None,

@@ -1,11 +1,12 @@
 """The result of a run, corrected by labels of people for some of its rows.
 
-A corrected number needs rows with a value each: a mean of scores, a win rate, a pass rate. It has an interval if the
-labelled rows are known to be a random sample, of all rows or of strata of the judge's values. Several responses to one
-prompt depend on each other, in one row of a data set or in several; they are clusters.
+A corrected number needs rows with a value each: a mean of scores, a win rate, a pass rate. It has
+an interval if the labelled rows are known to be a random sample, of all rows or of strata of the
+judge's values. Several responses to one prompt depend on each other, in one row of a data set or in
+several; they are clusters.
 
-Guarantees: a label of a row that the run lacks, of another completion or outside of the scale is an error; what has no
-corrected number says why.
+Guarantees: a label of a row that the run lacks, of another completion or outside of the scale is an
+error; what has no corrected number says why.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest, strata_of
+from judgegym.reports.labels.file import (
+    LabellerAgreement,
+    Labels,
+    Sampling,
+    row_digest,
+    run_digest,
+    strata_of,
+)
 from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mean
@@ -36,7 +44,9 @@ FEWEST_OF_A_CATEGORY = 30
 """Labels of a category without which it has no corrected number: how often intervals hold is not tested with fewer."""
 NOT_RANDOM = "labels were not drawn at random: no interval"
 OTHER_SCORES = "labels were drawn by the scores of another judge: no interval"
-UNEQUAL_WEIGHTS = "rows have unequal weights in this number, so that labels of rows do not add up to it"
+UNEQUAL_WEIGHTS = (
+    "rows have unequal weights in this number, so that labels of rows do not add up to it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +93,10 @@ class Correction:
         left_out: labelled rows without a value of the judge.
         whole: all rows.
         categories: those with enough labels.
-        raw_interval: the 95 % interval of the raw result, which takes the judge's values for the truth.
-        undecided: rows of which every labeller said "cannot tell"; they count as rows without a label.
+        raw_interval: the 95 % interval of the raw result, which takes the judge's values for the
+            truth.
+        undecided: rows of which every labeller said "cannot tell"; they count as rows without a
+            label.
     """
 
     file: str
@@ -131,16 +143,23 @@ class LabelledRows:
 
         Raises:
             RunDirectoryError: the run is not finished, or cannot be read.
-            DataError: a label is of a row that the run lacks, of another completion, or outside of the scale.
+            DataError: a label is of a row that the run lacks, of another completion, or outside of
+                the scale.
         """
         import numpy as np
 
         if not run.is_complete:
-            raise RunDirectoryError(f"{run.path} is not finished, and labels correct a whole result; --resume it first")
+            raise RunDirectoryError(
+                f"{run.path} is not finished, and labels correct a whole result; --resume it first"
+            )
         means = labels.means()
-        labelled = {(label.uid, label.row) for label in labels.given.values()}  # each labeller saw a response
+        labelled = {
+            (label.uid, label.row) for label in labels.given.values()
+        }  # each labeller saw a response
         uids = {uid for uid, _ in labelled}
-        drawn_from = "" if labels.draw is None or all(of_row for _, of_row in labelled) else labels.draw.run
+        drawn_from = (
+            "" if labels.draw is None or all(of_row for _, of_row in labelled) else labels.draw.run
+        )
         rows, digests = dict[str, tuple[HeadlineTerm, str | None, str]](), dict[str, str]()
         for sample in run.samples():
             if drawn_from or sample.uid in uids:
@@ -149,20 +168,32 @@ class LabelledRows:
                 rows[sample.uid] = sample.headline, sample.category, sample.prompt_key
         for uid, of_row in sorted(labelled):
             if uid not in digests:
-                raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; {_of_other_rows(run)}")
+                raise DataError(
+                    f"{labels.path}: row {uid!r} is not in {run.path}; {_of_other_rows(run)}"
+                )
             if of_row and of_row != digests[uid]:
-                raise DataError(f"{labels.path}: row {uid!r} has another response in {run.path} than was labelled")
+                raise DataError(
+                    f"{labels.path}: row {uid!r} has another response in {run.path} than was "
+                    "labelled"
+                )
         if drawn_from and drawn_from != run_digest({uid: digests[uid] for uid in rows}):
-            raise DataError(f"{labels.path}: the labels were drawn from another run than {run.path}, by its digest")
+            raise DataError(
+                f"{labels.path}: the labels were drawn from another run than {run.path}, by its "
+                "digest"
+            )
         if not rows:
-            what = f"{run.general.get('headline')} is no mean over rows, or no row has a value in it"
+            what = (
+                f"{run.general.get('headline')} is no mean over rows, or no row has a value in it"
+            )
             raise DataError(f"{labels.path}: there is nothing to correct in {run.path}: {what}")
         terms = RatioTerms(*np.array([[each.total, each.weight] for each, *_ in rows.values()]).T)
         found = np.array([means.get(uid, np.nan) for uid in rows])
         if terms.values.min() >= 0 and terms.values.max() <= 1:
             for uid, label in means.items():
                 if not 0 <= label <= 1:
-                    raise DataError(f"{labels.path}: row {uid!r}: expected a label from 0 to 1, found {label:g}")
+                    raise DataError(
+                        f"{labels.path}: row {uid!r}: expected a label from 0 to 1, found {label:g}"
+                    )
         strata, no_interval = _strata(labels, dict(zip(rows, terms.values.tolist(), strict=True)))
         return cls(
             uids=[*rows],
@@ -173,18 +204,28 @@ class LabelledRows:
             categories=[category for _, category, _ in rows.values()],
             left_out=len(means.keys() - rows.keys()),
             no_interval=no_interval,
-            ends=ends_of(np.concatenate([terms.values, found[np.isfinite(found)]]), run.headline_ends),
+            ends=ends_of(
+                np.concatenate([terms.values, found[np.isfinite(found)]]), run.headline_ends
+            ),
         )
 
     def kind(self, run: SavedRun) -> MeanKind:
         """Return what the result is a mean of."""
         words = "" if run.headline is None else run.headline.words
-        return "mean" if kind_of(str(run.general.get("headline")), words, [self.terms]) == "score" else "rate"
+        return (
+            "mean"
+            if kind_of(str(run.general.get("headline")), words, [self.terms]) == "score"
+            else "rate"
+        )
 
     def at(self, places: Codes) -> LabelledRows:
         """Return the rows at these places."""
-        strata, clusters = (None if codes is None else codes[places] for codes in (self.strata, self.clusters))
-        uids, categories = ([names[place] for place in places] for names in (self.uids, self.categories))
+        strata, clusters = (
+            None if codes is None else codes[places] for codes in (self.strata, self.clusters)
+        )
+        uids, categories = (
+            [names[place] for place in places] for names in (self.uids, self.categories)
+        )
         columns = (self.terms.at(places), self.labels[places], strata, clusters)
         return LabelledRows(uids, *columns, categories, self.left_out, self.no_interval, self.ends)
 
@@ -193,7 +234,12 @@ class LabelledRows:
         if len({*self.terms.weights}) > 1:
             return UNEQUAL_WEIGHTS
         return corrected_mean(
-            self.terms.values, self.labels, kind=kind, strata=self.strata, clusters=self.clusters, ends=self.ends
+            self.terms.values,
+            self.labels,
+            kind=kind,
+            strata=self.strata,
+            clusters=self.clusters,
+            ends=self.ends,
         )
 
     def corrected(self, kind: MeanKind, name: str = "") -> CorrectedNumber:
@@ -247,7 +293,11 @@ _CORRECTION = TypeAdapter(Correction)
 
 
 def corrected_number(
-    name: str, raw: float, columns: tuple[Floats, Floats], found: CorrectedMean | str, no_interval: str
+    name: str,
+    raw: float,
+    columns: tuple[Floats, Floats],
+    found: CorrectedMean | str,
+    no_interval: str,
 ) -> CorrectedNumber:
     """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
 
@@ -263,7 +313,11 @@ def corrected_number(
     number = CorrectedNumber(name, len(columns[0]), int(np.isfinite(columns[1]).sum()), raw)
     if isinstance(found, str):
         return replace(number, reason=found)
-    low, high = (0.0, 1.0) if all(np.nanmin(each) >= 0 and np.nanmax(each) <= 1 for each in columns) else (-inf, inf)
+    low, high = (
+        (0.0, 1.0)
+        if all(np.nanmin(each) >= 0 and np.nanmax(each) <= 1 for each in columns)
+        else (-inf, inf)
+    )
 
     def within(interval: Interval) -> Interval | None:
         return None if no_interval else Interval(max(low, interval.low), min(high, interval.high))
@@ -283,7 +337,10 @@ def corrected_number(
 def _of_other_rows(run: SavedRun) -> str:
     """Why labels are of rows that a run lacks."""
     if run.is_scored:
-        return "rows of a scored data set are named by their number, row-1 the first, and not by a column of the data"
+        return (
+            "rows of a scored data set are named by their number, row-1 the first, and not by a "
+            "column of the data"
+        )
     return "the labels are of another run"
 
 
@@ -296,7 +353,9 @@ def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, 
     if labels.draw.how == "random":
         return None, ""
     names = strata_of(values)
-    if Counter(names.values()) != Counter({stratum.name: stratum.rows for stratum in labels.draw.strata}):
+    if Counter(names.values()) != Counter(
+        {stratum.name: stratum.rows for stratum in labels.draw.strata}
+    ):
         return None, OTHER_SCORES
     return np.unique([names[uid] for uid in values], return_inverse=True)[1], ""
 

@@ -1,8 +1,8 @@
 """The file of labels that people gave to the rows of a run, one JSON object a line.
 
-A label is on the scale of the row's headline value: a win is 1 and a tie 0.5, a pass is 1. The first line may say how
-the rows were drawn; without it they are not known to be a random sample. The last line of a row and labeller counts, so
-that a label is changed, or undone, by one more line.
+A label is on the scale of the row's headline value: a win is 1 and a tie 0.5, a pass is 1. The
+first line may say how the rows were drawn; without it they are not known to be a random sample. The
+last line of a row and labeller counts, so that a label is changed, or undone, by one more line.
 
 Guarantee: an object that is no label is an error that names the file and the line.
 """
@@ -57,7 +57,8 @@ class Draw:
     """How the rows to label are drawn from a run.
 
     Attributes:
-        how: `random`: every row is equally likely to be next; `by_score`: so it is within each stratum.
+        how: `random`: every row is equally likely to be next; `by_score`: so it is within each
+            stratum.
         seed: with a row's id it decides the row's place in the order.
         rows: how many rows of the run can be drawn: those with a headline value.
         run: a digest of these rows and their completions (`run_digest`).
@@ -113,7 +114,9 @@ class Label:
     def to_line(self) -> bytes:
         """Return the label as a line; fields that are empty are left out."""
         fields: dict[str, JSON] = {"uid": self.uid, "labeller": self.labeller, "label": self.label}
-        fields |= {name: value for name, value in asdict(self).items() if value and name not in fields}
+        fields |= {
+            name: value for name, value in asdict(self).items() if value and name not in fields
+        }
         return wire.dumps(fields) + b"\n"
 
 
@@ -125,7 +128,8 @@ class LabellerAgreement:
         rows: how many rows these are.
         same: the share of these rows on which all labels are equal; `None` without such rows.
         alpha: Krippendorff's alpha (interval), or why it is undefined.
-        kappa: Cohen's kappa with quadratic weights where there are two labellers, or why it is undefined.
+        kappa: Cohen's kappa with quadratic weights where there are two labellers, or why it is
+            undefined.
     """
 
     rows: int
@@ -169,11 +173,17 @@ class Labels:
 
     def means(self) -> Mapping[str, float]:
         """Return the mean label of each row that has one."""
-        return {uid: sum(each.label or 0.0 for each in of_row) / len(of_row) for uid, of_row in self.by_row().items()}
+        return {
+            uid: sum(each.label or 0.0 for each in of_row) / len(of_row)
+            for uid, of_row in self.by_row().items()
+        }
 
     def agreement(self) -> LabellerAgreement:
         """Return how far the labellers agree."""
-        shared = {uid: {each.labeller: each.label for each in of_row} for uid, of_row in self.by_row().items()}
+        shared = {
+            uid: {each.labeller: each.label for each in of_row}
+            for uid, of_row in self.by_row().items()
+        }
         shared = {uid: of_row for uid, of_row in shared.items() if len(of_row) > 1}
         if not shared:
             return LabellerAgreement(0, None, *["no row has the labels of two labellers"] * 2)
@@ -181,13 +191,19 @@ class Labels:
         ratings = [[of_row.get(name) for of_row in shared.values()] for name in names]
         same = sum(len({*of_row.values()}) == 1 for of_row in shared.values()) / len(shared)
         pairs = [[float(value) for value in of_one if value is not None] for of_one in ratings]
-        kappa = quadratic_kappa(*pairs) if len(names) == 2 else f"there are {len(names)} labellers; it is of two"
+        kappa = (
+            quadratic_kappa(*pairs)
+            if len(names) == 2
+            else f"there are {len(names)} labellers; it is of two"
+        )
         return LabellerAgreement(len(shared), same, krippendorff_alpha(ratings), kappa)
 
 
 def row_digest(sample: Sample[JSON]) -> str:
     """Return a digest of what a labeller sees of a row; runs that judge the same completions have the same."""
-    return digest(sample.question, sample.texts, [completion.answer for completion in sample.completions])
+    return digest(
+        sample.question, sample.texts, [completion.answer for completion in sample.completions]
+    )
 
 
 def run_digest(rows: Mapping[str, str]) -> str:
@@ -204,11 +220,13 @@ def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
 
     Args:
         path: the file.
-        may_be_empty: more are to be added, so it need not have a label yet, and is mended if it is damaged.
+        may_be_empty: more are to be added, so it need not have a label yet, and is mended if it is
+            damaged.
 
     Raises:
         UserError: there is no such file, or it cannot be read.
-        DataError: it has no label, or an object in it is none; the message names the file and the line.
+        DataError: it has no label, or an object in it is none; the message names the file and the
+            line.
     """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file of labels")
@@ -222,7 +240,10 @@ def read_labels(path: Path, *, may_be_empty: bool = False) -> Labels:
             draw = _read(line, _DRAW, orjson.dumps(fields["drawn"]))
             found = Labels(path, draw)
             if draw.strata and sum(stratum.rows for stratum in draw.strata) != draw.rows:
-                raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
+                raise DataError(
+                    f"{path}, line 1: the rows of the strata do not sum to rows, which is "
+                    f"{draw.rows}"
+                )
             continue
         found.add(_read(line, _LABEL, line.data))
     if not may_be_empty and not found.given:
@@ -234,7 +255,9 @@ def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
     try:
         return kind.validate_json(data)
     except ValidationError as error:
-        raise DataError(f"{line.path}, line {line.number}: not a label: {explained(error)}") from None
+        raise DataError(
+            f"{line.path}, line {line.number}: not a label: {explained(error)}"
+        ) from None
 
 
 FEWEST_ROWS = 10
@@ -245,13 +268,19 @@ _MOST_STRATA = 5
 def strata_of(values: Mapping[str, float]) -> Mapping[str, str]:
     """Return the stratum of each row, by id, in the order of the values; `values` are the rows' headline values.
 
-    There is one for each value of the judge, or of many values one for each fifth of the rows. A stratum of fewer than
-    `FEWEST_ROWS` rows is joined to the next one (Cochran, Sampling Techniques, 1977, chapter 5).
+    There is one for each value of the judge, or of many values one for each fifth of the rows. A
+    stratum of fewer than `FEWEST_ROWS` rows is joined to the next one (Cochran, Sampling
+    Techniques, 1977, chapter 5).
     """
     ordered = sorted(values.values())
     tops = sorted({*ordered})
     if len(tops) > _MOST_STRATA:
-        tops = sorted({ordered[(len(ordered) * part) // _MOST_STRATA - 1] for part in range(1, _MOST_STRATA + 1)})
+        tops = sorted(
+            {
+                ordered[(len(ordered) * part) // _MOST_STRATA - 1]
+                for part in range(1, _MOST_STRATA + 1)
+            }
+        )
     kept: list[float] = []
     sizes = Counter(bisect_left(tops, value) for value in ordered)
     room = 0
@@ -263,4 +292,6 @@ def strata_of(values: Mapping[str, float]) -> Mapping[str, str]:
     if room:  # the last ones are too few, and join those before
         kept[-1:] = [tops[-1]]
     names = [f"to {top:g}" for top in kept]
-    return {uid: names[bisect_left(kept, values[uid])] for uid in sorted(values, key=values.__getitem__)}
+    return {
+        uid: names[bisect_left(kept, values[uid])] for uid in sorted(values, key=values.__getitem__)
+    }

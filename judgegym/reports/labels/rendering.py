@@ -32,8 +32,13 @@ def label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
         return "0 labels", "all rows are labelled"
     if number.weight == 0 and not more:
         return "0 labels", f"beside {counted(number.labels, 'label')} {NO_USE}"
-    alone = f"{round(number.effective_labels):,} labels of random rows alone (λ = {number.weight:.2f})"
-    return f"{more:+,} labels", f"{counted(number.labels, 'label')} and the judge tell as much as {alone}"
+    alone = (
+        f"{round(number.effective_labels):,} labels of random rows alone (λ = {number.weight:.2f})"
+    )
+    return (
+        f"{more:+,} labels",
+        f"{counted(number.labels, 'label')} and the judge tell as much as {alone}",
+    )
 
 
 def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
@@ -43,7 +48,9 @@ def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
         yield SummaryLine("none", "–", whole.reason)
         return
     yield SummaryLine(name, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
-    yield SummaryLine("labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval))
+    yield SummaryLine(
+        "labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval)
+    )
     for each in correction.categories:
         said = f"{with_interval(each.interval, each.reason)}, {counted(each.labels, 'label')}"
         yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
@@ -58,12 +65,20 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
     if agreement.same is not None:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
         shared = percent(agreement.same)
-        remark = f"give the same label to {shared} of {counted(agreement.rows, 'row')} that several labelled; {alpha}"
+        remark = (
+            f"give the same label to {shared} of {counted(agreement.rows, 'row')} that several "
+            f"labelled; {alpha}"
+        )
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:
-        yield SummaryLine("left out", f"{correction.left_out:,}", "labelled rows have no value of the judge")
+        yield SummaryLine(
+            "left out", f"{correction.left_out:,}", "labelled rows have no value of the judge"
+        )
     if correction.undecided:
-        remark = "rows have no label but that; intervals hold if labels of the others are like theirs would be"
+        remark = (
+            "rows have no label but that; intervals hold if labels of the others are like theirs "
+            "would be"
+        )
         yield SummaryLine("cannot tell", f"{correction.undecided:,}", remark)
 
 
@@ -74,14 +89,19 @@ def title_of(correction: Correction) -> str:
 
 def section_of(correction: Correction) -> Section:
     """Return the corrected numbers as a section of the summary on the terminal."""
-    return Section(title_of(correction), [*numbers_of(correction, correction.words), *remarks_of(correction)])
+    return Section(
+        title_of(correction), [*numbers_of(correction, correction.words), *remarks_of(correction)]
+    )
 
 
 def table_of(correction: Correction) -> Table:
     """Return the corrected numbers beside the raw one as a table of the page."""
     whole = correction.whole
     raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
-    rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction, "corrected"))]
+    rows = [
+        raw,
+        *((each.label, each.value, each.remark) for each in numbers_of(correction, "corrected")),
+    ]
     return Table(title_of(correction).capitalize(), ("", correction.words, "interval"), tuple(rows))
 
 

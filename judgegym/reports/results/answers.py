@@ -1,11 +1,12 @@
 """The completions of a run, for a run that judges them again. Nothing asks a policy, and the run is never written to.
 
-Guarantees: a completion is what the run has recorded: thinking split off as it was, with its faults, its finish reason
-and its flags. A row whose policy never answered is such a row again. Rows are read from `samples.jsonl` and
-`failures.jsonl` when they are asked for; those that have no line yet, because the run was interrupted, from its ledger
-of calls, by the run's own settings, and are kept compressed. A file that has changed is an error. A row with another
-question than in the new run, or with more or fewer completions than it has conversations there, is an error that names
-the row, before the first call.
+Guarantees: a completion is what the run has recorded: thinking split off as it was, with its
+faults, its finish reason and its flags. A row whose policy never answered is such a row again. Rows
+are read from `samples.jsonl` and `failures.jsonl` when they are asked for; those that have no line
+yet, because the run was interrupted, from its ledger of calls, by the run's own settings, and are
+kept compressed. A file that has changed is an error. A row with another question than in the new
+run, or with more or fewer completions than it has conversations there, is an error that names the
+row, before the first call.
 """
 
 from __future__ import annotations
@@ -84,14 +85,18 @@ class RowAnswers:
     """The answers to a row: those that exist before it is evaluated, or that were asked for.
 
     Attributes:
-        completions: one for each conversation, of a run as they were recorded; empty if the policy never answered.
+        completions: one for each conversation, of a run as they were recorded; empty if the policy
+            never answered.
         policy_error: why the policy never answered.
         runs: the calls of the policy that were made for them.
         user_error: why a simulated user, who was asked, gave no message.
-        question: the row's question in the run; `None` if that was interrupted before the row had a line.
-        asked: the last message of each conversation, where the ledger says it; empty for a row with a line.
+        question: the row's question in the run; `None` if that was interrupted before the row had a
+            line.
+        asked: the last message of each conversation, where the ledger says it; empty for a row with
+            a line.
         task_digest: a digest of everything that the judge saw; empty without a line.
-        is_judged: whether a judge beside the policy was asked about it; `None` where that is not known.
+        is_judged: whether a judge beside the policy was asked about it; `None` where that is not
+            known.
     """
 
     completions: tuple[Completion, ...]
@@ -117,7 +122,8 @@ class AnswersReader:
             return sample.completions, None
         if sample.status != POLICY_FAILED:
             raise ValueError(
-                "there are no completions of one policy; a run that compares several candidates gives its answers to "
+                "there are no completions of one policy; a run that compares several candidates "
+                "gives its answers to "
                 'candidates: {"name": "…", "answers": "RUN"}'
             )
         return (), sample.error or "the policy never answered"
@@ -133,11 +139,14 @@ class JudgedAgain:
 
     Attributes:
         run: the run.
-        digest: a digest of all these completions; runs that judge the same completions have the same.
+        digest: a digest of all these completions; runs that judge the same completions have the
+            same.
         files: the files that were read, with their SHA-256 as `sha256sum` gives it.
     """
 
-    def __init__(self, path: Path, uids: Collection[str], reader: AnswersReader | None = None) -> None:
+    def __init__(
+        self, path: Path, uids: Collection[str], reader: AnswersReader | None = None
+    ) -> None:
         """Find the answers to the rows `uids` in a run directory.
 
         Args:
@@ -154,11 +163,18 @@ class JudgedAgain:
         self._reader = reader or AnswersReader()
         self.digest = ""
         lacking = frozenset(uid for uid in uids if uid not in self.run.places)
-        self._calls: Mapping[str, Mapping[int, bytes]] = self._from_ledger(lacking) if lacking else {}
+        self._calls: Mapping[str, Mapping[int, bytes]] = (
+            self._from_ledger(lacking) if lacking else {}
+        )
         missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
         if missing:
-            hint = "" if self.run.is_complete else "; that run is not complete: --resume finishes it"
-            raise DataError(f"{path}: no answer for {len(missing)} of {len(uids)} rows, such as {missing[0]!r}{hint}")
+            hint = (
+                "" if self.run.is_complete else "; that run is not complete: --resume finishes it"
+            )
+            raise DataError(
+                f"{path}: no answer for {len(missing)} of {len(uids)} rows, such as "
+                f"{missing[0]!r}{hint}"
+            )
 
         read = [path / name for name in (SAMPLES, FAILURES) if (path / name).exists()]
         if self._calls:
@@ -191,7 +207,10 @@ class JudgedAgain:
                 or _other_conversations(row, conversations(task))
             )
             if reason is not None:
-                raise DataError(f"{self.run.path}: the answers to row {task.uid!r} cannot be judged again: {reason}")
+                raise DataError(
+                    f"{self.run.path}: the answers to row {task.uid!r} cannot be judged again: "
+                    f"{reason}"
+                )
             completions: list[JSON] = [
                 [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short]
                 for each in row.completions
@@ -214,8 +233,13 @@ class JudgedAgain:
         """
         if uid in self._calls:
             parts = self._calls[uid]
-            calls = [pickle.loads(zlib.decompress(parts[number])) for number in range(len(parts))]  # of this process
-            return RowAnswers(tuple(completion for completion, _ in calls), asked=tuple(asked for _, asked in calls))
+            calls = [
+                pickle.loads(zlib.decompress(parts[number])) for number in range(len(parts))
+            ]  # of this process
+            return RowAnswers(
+                tuple(completion for completion, _ in calls),
+                asked=tuple(asked for _, asked in calls),
+            )
         line = self.run.read_line(uid)
         sample = read_sample(line)
         try:
@@ -238,8 +262,12 @@ class JudgedAgain:
             if number is not None:
                 asked = call.messages[-1]["content"] if call.messages else None
                 follow_up = asked or "" if "/turn_" in call.component else ""
-                completion = replace(read_completion(call.answer.choices[0], self._settings), follow_up=follow_up)
-                rows[call.row][number] = zlib.compress(pickle.dumps((completion, asked)), _QUICK)  # the last one counts
+                completion = replace(
+                    read_completion(call.answer.choices[0], self._settings), follow_up=follow_up
+                )
+                rows[call.row][number] = zlib.compress(
+                    pickle.dumps((completion, asked)), _QUICK
+                )  # the last one counts
         return {uid: calls for uid, calls in rows.items() if set(calls) == set(range(len(calls)))}
 
     @cached_property
@@ -272,10 +300,14 @@ class JudgedAgain:
     def words(self) -> str:
         """Return which run it is, in a sentence."""
         run = self.run
-        environment = f"{run.environment}: " if run.environment else ""  # that of an unfinished run is not known
+        environment = (
+            f"{run.environment}: " if run.environment else ""
+        )  # that of an unfinished run is not known
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
         stand_in = (
-            " It is an offline stand-in: these numbers are no benchmark result." if self.policy_is_stand_in else ""
+            " It is an offline stand-in: these numbers are no benchmark result."
+            if self.policy_is_stand_in
+            else ""
         )
         return (
             f"The completions are those of {run.path} ({environment}{run.subject}{judge}, "
@@ -286,7 +318,9 @@ class JudgedAgain:
     def policy_is_stand_in(self) -> bool:
         """Whether an offline stand-in answered; its URL ends with its run, so `config.yaml` has none."""
         run = self.run
-        asked = run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
+        asked = (
+            run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
+        )
         return asked or _is_of_stand_in(run.general.get("answers_of"))
 
 
@@ -294,13 +328,16 @@ def _is_of_stand_in(answers_of: JSON) -> bool:
     """Whether a run says that its completions, or those of one of its candidates, are a stand-in's."""
     if not isinstance(answers_of, Mapping):
         return False
-    return answers_of.get("policy_is_stand_in") is True or any(map(_is_of_stand_in, answers_of.values()))
+    return answers_of.get("policy_is_stand_in") is True or any(
+        map(_is_of_stand_in, answers_of.values())
+    )
 
 
 def are_verdicts(run: SavedRun, row: RowAnswers, environment: str) -> bool:
     """Whether the completions of a row are verdicts of a policy that is the judge, and no answers.
 
-    So it is with `role=judge`, and where another environment asked no judge about a row that has a score.
+    So it is with `role=judge`, and where another environment asked no judge about a row that has a
+    score.
     """
     others = run.general.get("environment", environment) != environment
     return wire.lookup(run.config, "env.role") == "judge" or (others and row.is_judged is False)
@@ -318,7 +355,9 @@ def _other_conversations(row: RowAnswers, conversations: Sequence[Conversation])
     first = [completion for completion in row.completions if not completion.follow_up]
     if len(first) != len(conversations):
         if row.question is None:
-            return f"that run stopped after answer {len(first)} of {len(conversations)} of the policy"
+            return (
+                f"that run stopped after answer {len(first)} of {len(conversations)} of the policy"
+            )
         return f"completions there: {len(first)}, conversations here: {len(conversations)}"
     for asked, conversation in zip(row.asked, conversations, strict=False):
         expected = conversation[-1]["content"]
@@ -332,5 +371,8 @@ def _differing(then: str, now: str) -> str:
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(then, now, strict=False))
     start = max(0, sum(1 for _ in equal) - _BEFORE_DIFFERENCE)
     end = start + _SHOWN
-    parts = [f"{'…' if start else ''}{each[start:end]!r}{'…' if len(each) > end else ''}" for each in (then, now)]
+    parts = [
+        f"{'…' if start else ''}{each[start:end]!r}{'…' if len(each) > end else ''}"
+        for each in (then, now)
+    ]
     return f"{parts[0]}, now {parts[1]}"

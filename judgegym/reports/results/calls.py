@@ -1,12 +1,13 @@
 """What policy and judge were asked for the rows of a run, and what they said.
 
-Guarantee: a call is kept compressed until it is asked for, so that the calls of the rows of a page fit into memory.
+Guarantee: a call is kept compressed until it is asked for, so that the calls of the rows of a page
+    fit into memory.
 
 The calls of the responses that `judgegym score` has judged.
 
-Guarantee: a response has the calls that judged it, also where these were made for an equal row, or for all
-responses to its prompt. The ledger has them under the first row of those that were judged together or once for all,
-which have one digest in common.
+Guarantee: a response has the calls that judged it, also where these were made for an equal row, or
+for all responses to its prompt. The ledger has them under the first row of those that were judged
+together or once for all, which have one digest in common.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class LedgerRows:
 def calls_about(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence[RecordedCall]:
     """Of the calls of a response's row those of the policy, and those that were asked about the response's texts.
 
-    A text stands on lines of its own: another one may begin with it. One that a prompt holds in another form is found
+    A text stands on lines of its own: another one may begin with it. One that a prompt holds in
+    another form is found
     nowhere: then all calls are returned.
     """
 

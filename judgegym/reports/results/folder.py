@@ -1,7 +1,7 @@
 """The runs in a folder, at any depth: those of `evaluate`, training runs, their evaluations, and files of groups.
 
-Guarantees: what lies outside of the folder is not found, because no symbolic link is followed; what is damaged or may
-not be read is listed with the reason, and hides nothing else.
+Guarantees: what lies outside of the folder is not found, because no symbolic link is followed; what
+is damaged or may not be read is listed with the reason, and hides nothing else.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def paths_in(folder: Path) -> list[Path]:
         RunDirectoryError: there is no such folder, or it cannot be read.
     """
     if not folder.is_dir():
-        wrong = " is a file; expected a folder of runs" if folder.exists() else ": there is no such folder"
+        wrong = (
+            " is a file; expected a folder of runs"
+            if folder.exists()
+            else ": there is no such folder"
+        )
         raise RunDirectoryError(f"{folder}{wrong}")
     try:
         next(folder.iterdir(), None)
@@ -93,9 +97,15 @@ def paths_in(folder: Path) -> list[Path]:
 def _paths(folder: Path, depth: int) -> Iterator[Path]:
     try:
         found = _is_run(folder)
-        groups = None if found else _groups_of(folder)  # beside a scored file is a run, and no file of groups
+        groups = (
+            None if found else _groups_of(folder)
+        )  # beside a scored file is a run, and no file of groups
         entries = [] if found or not depth else sorted(folder.iterdir())
-        folders = [entry for entry in entries if entry.name[0] != "." and not entry.is_symlink() and entry.is_dir()]
+        folders = [
+            entry
+            for entry in entries
+            if entry.name[0] != "." and not entry.is_symlink() and entry.is_dir()
+        ]
     except FileNotFoundError:  # it was removed meanwhile
         return
     except OSError:
@@ -141,8 +151,12 @@ def _opened(path: Path) -> FoundRun | None:
         if path.is_file():
             return SavedGroups(path, SavedRun.open(path.with_suffix(_RUN_OF_GROUPS)), date)
         if is_training_run(path):
-            changed = max((path / name).stat().st_mtime for name in (MONITOR, LIVE) if (path / name).exists())
-            return SavedTraining(path, _settings_of(path), datetime.fromtimestamp(changed, timezone.utc))
+            changed = max(
+                (path / name).stat().st_mtime for name in (MONITOR, LIVE) if (path / name).exists()
+            )
+            return SavedTraining(
+                path, _settings_of(path), datetime.fromtimestamp(changed, timezone.utc)
+            )
         return SavedRun.open(path)
     except RunDirectoryError as error:
         return UnreadableRun(path, str(error), date)
@@ -152,4 +166,10 @@ def _opened(path: Path) -> FoundRun | None:
 
 def _settings_of(path: Path) -> SavedRun:
     """Return a training run's settings; the reward server may have written none."""
-    return SavedRun(path, read_settings(path), {}, {}, datetime.fromtimestamp(path.stat().st_mtime, timezone.utc))
+    return SavedRun(
+        path,
+        read_settings(path),
+        {},
+        {},
+        datetime.fromtimestamp(path.stat().st_mtime, timezone.utc),
+    )

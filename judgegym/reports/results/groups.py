@@ -63,7 +63,8 @@ class SavedComparison(_SavedGroupLine):
 class SavedRow(_SavedGroupLine):
     """The row of a group; `together` says how its rollouts were judged if they were compared with each other.
 
-    Of a group of one turn, `turn` is its number, and `ended` are the rollouts that had ended before it, from 0.
+    Of a group of one turn, `turn` is its number, and `ended` are the rollouts that had ended before
+    it, from 0.
     """
 
     uid: str
@@ -100,13 +101,22 @@ class SavedGroup(_SavedGroupLine):
     def prompt(self) -> list[SavedTurn]:
         """The messages that the policy was asked in all rollouts; none where the file has no messages."""
         places = zip(*(turns[:-1] for turns in self.messages or ()), strict=False)
-        return [first for first, *others in takewhile(lambda place: all(turn == place[0] for turn in place), places)]
+        return [
+            first
+            for first, *others in takewhile(
+                lambda place: all(turn == place[0] for turn in place), places
+            )
+        ]
 
     @property
     def question(self) -> str:
         """What the policy was asked, as a person reads it."""
         if self.row is not None:
-            return self.row.question if self.row.turn is None else f"turn {self.row.turn}: {self.row.question}"
+            return (
+                self.row.question
+                if self.row.turn is None
+                else f"turn {self.row.turn}: {self.row.question}"
+            )
         return self.prompt[-1].content if self.prompt else ""
 
     @property
@@ -118,7 +128,9 @@ class SavedGroup(_SavedGroupLine):
     def rollouts(self) -> list[SavedTurn | None]:
         """The completion of each rollout, or its turns as one text; `None` where the file has no messages."""
         begins = len(self.prompt)
-        found: list[SavedTurn | None] = [_as_one(turns[begins:]) for turns in self.messages or () if turns]
+        found: list[SavedTurn | None] = [
+            _as_one(turns[begins:]) for turns in self.messages or () if turns
+        ]
         return found + [None] * (len(self.scores) - len(found))
 
     @property
@@ -149,4 +161,6 @@ def _read_group(line: RawLine) -> SavedGroup:
         return SavedGroup.model_validate_json(line.data)
     except ValidationError as error:
         line.fields()  # a line that holds no object is damaged
-        raise line.error(f"neither a row of a scored file nor a group of rollouts: {explained(error)}") from error
+        raise line.error(
+            f"neither a row of a scored file nor a group of rollouts: {explained(error)}"
+        ) from error

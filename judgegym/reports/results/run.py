@@ -1,7 +1,7 @@
 """A run as it lies on disk, finished or not, whichever environment wrote it.
 
-Guarantees: nothing in the directory is changed, and no lock is taken; samples are read one by one and not kept; what is
-damaged is one `RunDirectoryError` that names the file.
+Guarantees: nothing in the directory is changed, and no lock is taken; samples are read one by one
+and not kept; what is damaged is one `RunDirectoryError` that names the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from typing import Literal
 from judgegym.data.opening import FILE_KINDS
 from judgegym.engine.records import Sample, read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
+from judgegym.engine.runs.directory import (
+    CONFIG,
+    FAILURES,
+    METRICS,
+    SAMPLES,
+    read_settings,
+    run_directory_of,
+)
 from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
@@ -84,9 +91,10 @@ class SavedRun:
     Attributes:
         path: the directory.
         config: the settings of the run, by section.
-        general: `config_general` of `metrics.json`: what was measured, and how; empty until the run is complete.
-        metrics: all metrics by full name, `None` for one that is not known, the others finite; empty until the run is
-            complete.
+        general: `config_general` of `metrics.json`: what was measured, and how; empty until the run
+            is complete.
+        metrics: all metrics by full name, `None` for one that is not known, the others finite;
+            empty until the run is complete.
         date: when the run ended; of one that is not complete, when its files last changed.
     """
 
@@ -104,24 +112,41 @@ class SavedRun:
             path: the directory, or the scored file whose run is beside it.
 
         Raises:
-            RunDirectoryError: there is no such directory, it holds no run, or a file is damaged; or it is another file.
+            RunDirectoryError: there is no such directory, it holds no run, or a file is damaged; or
+                it is another file.
         """
         given = path.expanduser()
         path = given if given.is_dir() else run_of_file(given) or given
         if path.is_file():
             is_of_a_run = (path.parent / METRICS).is_file()
-            wanted = f"give the run directory that it is in: {path.parent}" if is_of_a_run else _EXPECTED_RUN
+            wanted = (
+                f"give the run directory that it is in: {path.parent}"
+                if is_of_a_run
+                else _EXPECTED_RUN
+            )
             raise RunDirectoryError(f"{path} is a file; {wanted}")
         if not path.is_dir():
-            raise RunDirectoryError(f"{path}: there is no such run directory, nor a scored file with a run beside it")
+            raise RunDirectoryError(
+                f"{path}: there is no such run directory, nor a scored file with a run beside it"
+            )
         for name in _READ:
             if (path / name).exists() and not (path / name).is_file():  # a pipe would never end
                 raise RunDirectoryError(f"{path / name} is no file")
         if not is_run_directory(path):
-            inside = sorted(str(folder) for folder in path.glob("*/") if folder.is_dir() and is_run_directory(folder))
+            inside = sorted(
+                str(folder)
+                for folder in path.glob("*/")
+                if folder.is_dir() and is_run_directory(folder)
+            )
             more = ", …" if len(inside) > _MOST_NAMED else ""
-            wanted = f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}" if inside else _WANTED
-            raise RunDirectoryError(f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {wanted}")
+            wanted = (
+                f"expected one of its runs: {', '.join(inside[:_MOST_NAMED])}{more}"
+                if inside
+                else _WANTED
+            )
+            raise RunDirectoryError(
+                f"{path} is no run directory: it has neither {CONFIG} nor {METRICS}; {wanted}"
+            )
         config = read_settings(path)
         if not (path / METRICS).exists():
             return cls(path, config, {}, {}, _date(path, {}))
@@ -133,7 +158,9 @@ class SavedRun:
             raise RunDirectoryError(f"{path / METRICS}: expected an object")
         general, values = report.get("config_general"), wire.lookup(report, "results.all")
         if not isinstance(general, Mapping) or not isinstance(values, Mapping) or not general:
-            raise RunDirectoryError(f"{path / METRICS}: expected config_general and results.all, which are objects")
+            raise RunDirectoryError(
+                f"{path / METRICS}: expected config_general and results.all, which are objects"
+            )
         metrics = {
             name: _known(value)
             for name, value in values.items()
@@ -172,9 +199,15 @@ class SavedRun:
     def policy(self) -> str:
         """Return what was evaluated: a model, a file of answers, a data set, or several candidates."""
         if self.is_scored:
-            return self._said("model_name") or _name_of_answers(Path(text_of(self.config.get("data"))))
+            return self._said("model_name") or _name_of_answers(
+                Path(text_of(self.config.get("data")))
+            )
         answers = _name_of_answers(Path(text_of(wire.lookup(self.config, "env.model_answers"))))
-        return self._said("model_name") or answers or text_of(wire.lookup(self.config, "openai.model_name"))
+        return (
+            self._said("model_name")
+            or answers
+            or text_of(wire.lookup(self.config, "openai.model_name"))
+        )
 
     @property
     def subject(self) -> str:
@@ -185,8 +218,14 @@ class SavedRun:
     def judge(self) -> str:
         """Return the name of the judge, or of several."""
         if self.is_scored and not self.is_complete:
-            return STAND_IN_JUDGE if self.config.get("offline") else text_of(self.config.get("judge_model_name"))
-        return self._said("judge_model_name") or text_of(wire.lookup(self.config, "env.judge_model_name"))
+            return (
+                STAND_IN_JUDGE
+                if self.config.get("offline")
+                else text_of(self.config.get("judge_model_name"))
+            )
+        return self._said("judge_model_name") or text_of(
+            wire.lookup(self.config, "env.judge_model_name")
+        )
 
     @property
     def judge_settings(self) -> Mapping[str, JSON]:
@@ -201,10 +240,18 @@ class SavedRun:
     @property
     def judge_labels(self) -> Mapping[str, float]:
         """Return the labels of the prompt file that judged, with their scores from 0 to 1; empty for other judges."""
-        scale = wire.lookup(self.judge_settings, "judge_prompt.scale") if self._is(PromptJudgeSettings) else None
+        scale = (
+            wire.lookup(self.judge_settings, "judge_prompt.scale")
+            if self._is(PromptJudgeSettings)
+            else None
+        )
         if scale == "yes/no":
             return {"no": 0.0, "yes": 1.0}
-        scores = {name: score for name, score in mapping_of(scale).items() if isinstance(score, int | float)}
+        scores = {
+            name: score
+            for name, score in mapping_of(scale).items()
+            if isinstance(score, int | float)
+        }
         return dict(sorted(scores.items(), key=lambda each: each[1]))
 
     @property
@@ -228,7 +275,9 @@ class SavedRun:
             return None
         words = self._said("headline_words") or name.rpartition("/")[2].replace("_", " ")
         low, high = (self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high"))
-        return HeadlineOfRun(name, words, value, None if low is None or high is None else Interval(low, high))
+        return HeadlineOfRun(
+            name, words, value, None if low is None or high is None else Interval(low, high)
+        )
 
     @property
     def headline_ends(self) -> Ends | None:
@@ -253,7 +302,8 @@ class SavedRun:
     def samples(self, uids: Container[str] | None = None) -> Iterator[Sample[JSON]]:
         """Read rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
 
-        Of a run that is not complete, rows come in the order in which they ended, each with its last line.
+        Of a run that is not complete, rows come in the order in which they ended, each with its
+        last line.
 
         Args:
             uids: the rows to read; by default all.
@@ -266,11 +316,17 @@ class SavedRun:
             uid = _uid(line)
             if uids is not None and uid not in uids:
                 return None
-            is_last = self.is_complete or self.places.get(uid, ())[:3] == (line.path.name, line.number, line.offset)
+            is_last = self.is_complete or self.places.get(uid, ())[:3] == (
+                line.path.name,
+                line.number,
+                line.offset,
+            )
             return read_sample(line) if is_last else None
 
         for name in reversed(_FILES):
-            yield from (sample for _, sample in read_lines(self.path / name, read) if sample is not None)
+            yield from (
+                sample for _, sample in read_lines(self.path / name, read) if sample is not None
+            )
 
     def read_sample(self, uid: str) -> Sample[JSON]:
         """Read one row.
@@ -293,7 +349,9 @@ class SavedRun:
         name, number, offset, length, checksum = self.places[uid]
         data = os.pread(self._files[name], length, offset)
         if zlib.crc32(data) != checksum:
-            changed = "the run has changed since its answers were looked up; run again when it is done"
+            changed = (
+                "the run has changed since its answers were looked up; run again when it is done"
+            )
             raise DataError(f"{self.path / name}: {changed}")
         return RawLine(self.path / name, number, offset, data)
 
@@ -322,7 +380,8 @@ class SavedRun:
 def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
     """What the values of the rows are.
 
-    A win rate is called so by its label or its name; a pass rate has no values but 0 and 1; all else are scores.
+    A win rate is called so by its label or its name; a pass rate has no values but 0 and 1; all
+    else are scores.
     """
     import numpy as np
 
@@ -340,7 +399,9 @@ def is_run_directory(path: Path) -> bool:
 def run_of_file(path: Path) -> Path | None:
     """The run that made a scored file, or was to make it: beside it; `None` if there is none, or for any other file."""
     beside = run_directory_of(path)
-    is_one = path.suffix in FILE_KINDS and any((beside / name).is_file() for name in (METRICS, *_FILES))
+    is_one = path.suffix in FILE_KINDS and any(
+        (beside / name).is_file() for name in (METRICS, *_FILES)
+    )
     return beside if is_one else None
 
 
@@ -361,7 +422,9 @@ def _uid(line: RawLine) -> str:
 def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
     """The objects of the list that is a field of an object; none where there is no such list."""
     listed = mapping_of(value).get(name)
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return (
+        [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    )
 
 
 def _date(path: Path, general: Mapping[str, JSON]) -> datetime:

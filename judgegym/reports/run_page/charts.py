@@ -40,7 +40,8 @@ class Words:
         item: what one row is: `row` or `rollout`.
         score: what its number is: `score` or `reward`.
         length: what its length is measured of, such as `answer`.
-        intervals: whether bars have intervals: not where rows depend on each other, as rollouts of a group do.
+        intervals: whether bars have intervals: not where rows depend on each other, as rollouts of
+            a group do.
     """
 
     headline: str
@@ -76,10 +77,19 @@ def _categories(figures: RunFigures, words: Words, overall: Mean | None) -> Char
     what = words.headline if figures.has_values else f"mean {words.score}"
     best_first = sorted(means.items(), key=lambda pair: -pair[1].value)
     bars = [] if overall is None else [("all", overall)]
-    bars += [(name_of(name), mean) for name, mean in best_first]  # two names may be cut to one label
+    bars += [
+        (name_of(name), mean) for name, mean in best_first
+    ]  # two names may be cut to one label
     more = f" {left_out} smaller categories are not drawn." if left_out else ""
     is_apart = overall is not None
-    return _bars(bars, f"{what.capitalize()} by category", what, item=words.item, first_is_apart=is_apart, note=more)
+    return _bars(
+        bars,
+        f"{what.capitalize()} by category",
+        what,
+        item=words.item,
+        first_is_apart=is_apart,
+        note=more,
+    )
 
 
 def _orders(figures: RunFigures) -> Chart | None:
@@ -91,7 +101,8 @@ def _orders(figures: RunFigures) -> Chart | None:
     if figures.in_both_orders:
         share = figures.disagreeing / figures.in_both_orders
         note = (
-            f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({percent(share)}). "
+            f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows "
+            f"({percent(share)}). "
             "Without position bias the bars are equal."
         )
     bars = [(name_of(order.replace("_", " ")), mean) for order, mean in means.items()]
@@ -101,7 +112,8 @@ def _orders(figures: RunFigures) -> Chart | None:
 def by_place(figures: RunFigures) -> Chart | None:
     """The mean points of the answers at each place; `None` if answers were not compared.
 
-    An answer is shown at a random place, and so, without position bias, the bars are equal but for chance.
+    An answer is shown at a random place, and so, without position bias, the bars are equal but for
+    chance.
     """
     import numpy as np
 
@@ -110,16 +122,22 @@ def by_place(figures: RunFigures) -> Chart | None:
         return None
     names = {1: "shown first", 2: "shown second"} if of.max() == 2 else {}  # games
     sizes, number = np.unique(of, return_inverse=True)
-    if len(sizes) > 1:  # late places are those of large groups alone, whose answers may be better or worse
+    if (
+        len(sizes) > 1
+    ):  # late places are those of large groups alone, whose answers may be better or worse
         means = np.bincount(number, weights=points) / np.bincount(number)
         points = points.mean() + points - means[number]
     bars = []
     for place in sorted({*map(int, places)})[:_MOST_BARS]:
         of_place = points[places == place]
-        bars.append((names.get(place, f"place {place}"), Mean(float(of_place.mean()), len(of_place), None)))
+        bars.append(
+            (names.get(place, f"place {place}"), Mean(float(of_place.mean()), len(of_place), None))
+        )
     there = ~np.isnan(scores)
     at, rewards = (places[there] - 1) / np.maximum(of[there] - 1, 1), scores[there]
-    note = " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
+    note = (
+        " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
+    )
     note += " Without position bias the bars are equal but for chance."
     if len(rewards) > 2 and np.std(at) > 0 and np.std(rewards) > 0:
         correlation = round(np.corrcoef(at, rewards)[0, 1], 2) + 0.0
@@ -177,7 +195,10 @@ def _distribution(scores: array[float], words: Words) -> Chart | None:
             heights, edges, _ = axes.hist(there, bins=_BINS, color=BAR)
             most = max(range(_BINS), key=lambda place: float(heights[place]))
             span = f"from {edges[0]:.3g} to {edges[-1]:.3g}"
-            said = f"{span}, most ({int(heights[most])}) from {edges[most]:.3g} to {edges[most + 1]:.3g}"
+            said = (
+                f"{span}, most ({int(heights[most])}) from {edges[most]:.3g} to "
+                f"{edges[most + 1]:.3g}"
+            )
         axes.locator_params(axis="y", integer=True)
         _label(axes, words.score, f"{words.item}s")
     return {**chart, "description": f"{chart['title']}: {said}."}
@@ -211,17 +232,35 @@ def _against_length(figures: RunFigures, words: Words) -> Chart | None:
         for area in np.unique(areas):  # dots of one size are drawn as one shape, used again
             dots = areas == area
             size = 4 + 100 * area / _DOT_SIZES
-            axes.scatter(middles[columns[dots]], heights[rows[dots]], s=size, color=BAR, alpha=0.45, linewidths=0)
+            axes.scatter(
+                middles[columns[dots]],
+                heights[rows[dots]],
+                s=size,
+                color=BAR,
+                alpha=0.45,
+                linewidths=0,
+            )
         ordered = np.argsort(lengths, kind="stable")
         count = min(_MEANS_OF_LENGTH, len(ordered) // _ROWS_OF_A_MEAN)
         parts = np.array_split(ordered, count) if count > 2 else []
-        at, means = [lengths[part].mean() for part in parts], [scores[part].mean() for part in parts]
+        at, means = (
+            [lengths[part].mean() for part in parts],
+            [scores[part].mean() for part in parts],
+        )
         axes.plot(at, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
         _label(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
-    correlation = "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
-    parts_said = f"; the line is the mean of each of {len(parts)} equally large parts, by length" if parts else ""
-    said = f"{chart['title']}: a dot stands for the {words.item}s around it{parts_said}.{correlation}"
+    correlation = (
+        "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
+    )
+    parts_said = (
+        f"; the line is the mean of each of {len(parts)} equally large parts, by length"
+        if parts
+        else ""
+    )
+    said = (
+        f"{chart['title']}: a dot stands for the {words.item}s around it{parts_said}.{correlation}"
+    )
     return {**chart, "description": said}
 
 
@@ -236,8 +275,17 @@ def _latencies(figures: RunFigures) -> Chart | None:
     with drawing("Latency of calls") as (axes, chart):
         for (name, seconds), color in zip(calls.items(), (BAR, ACCENT), strict=False):
             ordered = np.quantile(seconds, np.linspace(0, 1, 101))
-            axes.plot(ordered, np.linspace(0, 100, 101), color=color, linewidth=1.5, label=f"{name} ({len(seconds)})")
-            said.append(f"{name}: median {ordered[50]:.3g} s, 95 % within {ordered[95]:.3g} s, {len(seconds)} calls")
+            axes.plot(
+                ordered,
+                np.linspace(0, 100, 101),
+                color=color,
+                linewidth=1.5,
+                label=f"{name} ({len(seconds)})",
+            )
+            said.append(
+                f"{name}: median {ordered[50]:.3g} s, 95 % within {ordered[95]:.3g} s, "
+                f"{len(seconds)} calls"
+            )
         axes.set_xlim(left=0)
         axes.legend(frameon=False, loc="best")
         _label(axes, "seconds from the first request to the answer", "% of calls", grid="both")

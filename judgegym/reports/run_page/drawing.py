@@ -1,7 +1,8 @@
 """Draw charts with matplotlib, without pyplot and without a display: an SVG for a light page, and one for a dark page.
 
-Guarantees: equal data gives equal bytes; nothing that matplotlib has to say reaches the terminal; a text is drawn as
-it is, whatever is in it. Importing matplotlib takes most of a second, so this module imports it when it draws.
+Guarantees: equal data gives equal bytes; nothing that matplotlib has to say reaches the terminal; a
+text is drawn as it is, whatever is in it. Importing matplotlib takes most of a second, so this
+module imports it when it draws.
 """
 
 from __future__ import annotations
@@ -27,14 +28,20 @@ TEXT, MUTED, GRID, BAR, ACCENT = "#1f2328", "#59636e", "#d9dee3", "#3f6fb5", "#b
 _DARK = {
     light.encode(): dark
     for light, dark in zip(
-        (TEXT, MUTED, GRID, BAR, ACCENT), (b"#e6e9ec", b"#a3abb4", b"#3b434c", b"#7fa9e6", b"#f0995f"), strict=True
+        (TEXT, MUTED, GRID, BAR, ACCENT),
+        (b"#e6e9ec", b"#a3abb4", b"#3b434c", b"#7fa9e6", b"#f0995f"),
+        strict=True,
     )
 }
 
 _LONGEST_NAME = 34
-_UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
+_UNPRINTABLE = re.compile(
+    r"[^\S ]|[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
+)
 _FONTS = re.compile(rb"(font: [^;\"']*?[\d.]+px )'[^;\"]*(?=[;\"])")
-_DECLARATIONS = re.compile(rb"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<metadata>.*?</metadata>\s*", re.DOTALL)
+_DECLARATIONS = re.compile(
+    rb"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<metadata>.*?</metadata>\s*", re.DOTALL
+)
 _DRAWING = Lock()  # matplotlib's settings are global
 _STYLE = {
     "svg.fonttype": "none",  # text as text, in the reader's own font
@@ -62,14 +69,18 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
     logger = logging.getLogger("matplotlib")
     with _DRAWING:
         level = logger.level
-        logger.setLevel(logging.CRITICAL)  # it makes a list of fonts, and its folder may be read-only
+        logger.setLevel(
+            logging.CRITICAL
+        )  # it makes a list of fonts, and its folder may be read-only
         # A letter that the measuring font lacks is drawn by the reader's.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         try:
             import matplotlib
             from matplotlib.figure import Figure
 
-            with matplotlib.rc_context():  # what the user has set for charts of their own comes back at its end
+            with (
+                matplotlib.rc_context()
+            ):  # what the user has set for charts of their own comes back at its end
                 matplotlib.rcdefaults()
                 matplotlib.rcParams.update(_STYLE)
                 figure, file = Figure(figsize=(WIDTH, height), layout="constrained"), BytesIO()
@@ -80,7 +91,10 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
         finally:
             logger.setLevel(level)
     image = _FONTS.sub(rb"\1system-ui, sans-serif", _DECLARATIONS.sub(b"", file.getvalue()))
-    chart |= {"light": image, "dark": re.sub(b"|".join(_DARK), lambda found: _DARK[found[0]], image)}
+    chart |= {
+        "light": image,
+        "dark": re.sub(b"|".join(_DARK), lambda found: _DARK[found[0]], image),
+    }
 
 
 def name_of(text: str) -> str:

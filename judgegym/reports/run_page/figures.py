@@ -61,7 +61,9 @@ class _Terms:
         """Return the mean; it has an interval over prompts if there are so many rows, or more."""
         interval = None
         if len(self.tops) >= fewest:
-            interval = mean_interval(self.tops, self.bottoms, clusters=prompt_clusters(self.prompts), ends=ends)
+            interval = mean_interval(
+                self.tops, self.bottoms, clusters=prompt_clusters(self.prompts), ends=ends
+            )
         return Mean(sum(self.tops) / sum(self.bottoms), len(self.tops), interval)
 
 
@@ -70,14 +72,16 @@ class RunFigures:
 
     Attributes:
         statuses: the number of rows of each status.
-        names: the categories with their numbers, in the order in which they first occur; `None` for rows without one.
+        names: the categories with their numbers, in the order in which they first occur; `None` for
+            rows without one.
         categories: for each row the number of its category.
         judge_seconds: of all answered judge calls.
         policy_seconds: of all answered calls to the policy.
         orders: points by the order of the answers, of the rows that have some.
         disagreeing: rows whose orders led to different verdicts.
         in_both_orders: rows with more than one order.
-        looks: for each look of a judge of groups the place, among how many, the points, and the answer's score.
+        looks: for each look of a judge of groups the place, among how many, the points, and the
+            answer's score.
         has_values: whether rows say what they contribute to the headline metric.
     """
 
@@ -145,13 +149,20 @@ class RunFigures:
 
     def value(self, number: int) -> float:
         """What a row contributes to the headline metric; its score where no row has such a value; or `NONE`."""
-        return self.totals[number] / self.weights[number] if self.has_values else self.scores[number]
+        return (
+            self.totals[number] / self.weights[number] if self.has_values else self.scores[number]
+        )
 
     def _terms(self) -> Iterator[tuple[int, float, float, int]]:
         """The number, the total, the weight and the prompt's code of each row that counts."""
         for number, top in enumerate(self.totals if self.has_values else self.scores):
             if not math.isnan(top):
-                yield number, top, self.weights[number] if self.has_values else 1.0, self.prompts[number]
+                yield (
+                    number,
+                    top,
+                    self.weights[number] if self.has_values else 1.0,
+                    self.prompts[number],
+                )
 
     def headline(self) -> Mean | None:
         """The headline metric over all rows that count; `None` without one."""
@@ -166,7 +177,8 @@ class RunFigures:
         """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
 
         Returns:
-            The means of at most `most` categories, the largest first, and how many categories were left out.
+            The means of at most `most` categories, the largest first, and how many categories were
+            left out.
         """
         if set(self.names) <= {None}:
             return {}, 0
@@ -176,12 +188,17 @@ class RunFigures:
             parts.setdefault(self.categories[number], _Terms()).add(top, bottom, prompt)
         largest = sorted(parts, key=lambda number: -len(parts[number].tops))[:most]
         fewest = _ROWS_FOR_AN_INTERVAL if intervals else len(self) + 1
-        means = {names[number] or "(none)": parts[number].mean(self._ends, fewest) for number in largest}
+        means = {
+            names[number] or "(none)": parts[number].mean(self._ends, fewest) for number in largest
+        }
         return means, len(parts) - len(means)
 
     def by_order(self) -> dict[str, Mean]:
         """The mean points for each order of the answers."""
-        return {order: points.mean(None, _ROWS_FOR_AN_INTERVAL) for order, points in sorted(self.orders.items())}
+        return {
+            order: points.mean(None, _ROWS_FOR_AN_INTERVAL)
+            for order, points in sorted(self.orders.items())
+        }
 
 
 def present(column: Iterable[float]) -> list[float]:

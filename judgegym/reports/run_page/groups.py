@@ -43,7 +43,10 @@ from judgegym.statistics.intervals import mean_interval
 _ROLLOUT, _GROUP = "rollout_", "group"
 _ANCHORS = ("baseline", "reference")
 _TOURNAMENT = built_in_kind(TournamentSettings)
-_JUDGES = {built_in_kind(ListwiseJudgeSettings): "by a listwise judge", _TOURNAMENT: "by a tournament"}
+_JUDGES = {
+    built_in_kind(ListwiseJudgeSettings): "by a listwise judge",
+    _TOURNAMENT: "by a tournament",
+}
 _WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
 
 
@@ -67,18 +70,31 @@ def group_contents(
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
         _add(figures, group)
-        scores = [score for score, failed in zip(group.scores, group.substituted, strict=True) if not failed]
+        scores = [
+            score
+            for score, failed in zip(group.scores, group.substituted, strict=True)
+            if not failed
+        ]
         if scores:
             totals.append(sum(scores))
             weights.append(len(scores))
         ranks.append(rank(any(group.failed), group.reward))
         has_messages = has_messages and group.messages is not None
         if group.together is not None:
-            agreed, pairs = agreed + group.together.orders_agreed, pairs + group.together.orders_pairs
+            agreed, pairs = (
+                agreed + group.together.orders_agreed,
+                pairs + group.together.orders_pairs,
+            )
         uids.append(None if group.row is None else group.row.uid)
     for call in read_calls(run_path):
-        if call.answer.latency_s and not call.answer.cached and (call.is_of_policy or _is_judges(call)):
-            (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(call.answer.latency_s)
+        if (
+            call.answer.latency_s
+            and not call.answer.cached
+            and (call.is_of_policy or _is_judges(call))
+        ):
+            (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(
+                call.answer.latency_s
+            )
     places, notices = choose(ranks, most=most, order=order or "dataset", items="groups")
     headline = ""
     if totals:  # the interval is over groups, whose rollouts are alike
@@ -100,7 +116,9 @@ def group_contents(
         "total": len(ranks),
         "tables": (),
     }
-    calls = CallsOfRows.read(run_path, {uid for place in places if (uid := uids[place]) is not None})
+    calls = CallsOfRows.read(
+        run_path, {uid for place in places if (uid := uids[place]) is not None}
+    )
     return head, lambda: _items(path, calls, places)
 
 
@@ -131,9 +149,15 @@ def _settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
 
 def _facts(config: Mapping[str, JSON]) -> Facts:
     is_together = wire.lookup(config, "env.group_judge") not in (None, "none")
-    names = {"group size": "env.group_size", "temperature": "env.rollout_temperature", "seed": "env.seed"}
+    names = {
+        "group size": "env.group_size",
+        "temperature": "env.rollout_temperature",
+        "seed": "env.seed",
+    }
     return [
-        *_settings(config, {**({"judged together": "env.group_judge"} if is_together else {}), **names}),
+        *_settings(
+            config, {**({"judged together": "env.group_judge"} if is_together else {}), **names}
+        ),
         *(
             ("data", f"{name}: {value}")
             for name, value in mapping_of(config.get("env")).items()
@@ -144,14 +168,20 @@ def _facts(config: Mapping[str, JSON]) -> Facts:
 
 def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: bool) -> list[str]:
     found = []
-    names = {"judge": (STAND_IN_JUDGE, "env.judge_model_name"), "policy": (STAND_IN_POLICY, "openai.model_name")}
-    stand_ins = [role for role, (name, setting) in names.items() if wire.lookup(config, setting) == name]
+    names = {
+        "judge": (STAND_IN_JUDGE, "env.judge_model_name"),
+        "policy": (STAND_IN_POLICY, "openai.model_name"),
+    }
+    stand_ins = [
+        role for role, (name, setting) in names.items() if wire.lookup(config, setting) == name
+    ]
     if stand_ins:
         found.append(terminal.offline_notice(stand_ins))
     failed = figures.statuses[Status.JUDGE_FAILED.value]
     if failed:
         found.append(
-            f"The judge failed for {failed} of {len(figures)} rollouts: their score is the mean of their group, their "
+            f"The judge failed for {failed} of {len(figures)} rollouts: their score is the mean of "
+            "their group, their "
             "advantage is zero, and they are in no number on this page."
         )
     if not has_messages:
@@ -167,14 +197,18 @@ def _items(path: Path, calls: CallsOfRows, places: Sequence[int]) -> Iterator[It
         at = dict(groups)
         groups = ((place, at[place]) for place in places)
     for place, group in groups:
-        yield group_item(place + 1, group, () if group.row is None else calls.of(group.row.uid, group.row.group))
+        yield group_item(
+            place + 1, group, () if group.row is None else calls.of(group.row.uid, group.row.group)
+        )
 
 
 def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
     """A group in the list, and what it opens to; it took the seconds of its slowest judge call after the policy's."""
     judge = [call for call in calls if _is_judges(call)]
     policy = [call for call in calls if not _is_judges(call)]
-    slowest = [max((call.answer.latency_s for call in of_role), default=0.0) for of_role in (policy, judge)]
+    slowest = [
+        max((call.answer.latency_s for call in of_role), default=0.0) for of_role in (policy, judge)
+    ]
     labels = {rollout.judgment.label for rollout in group.rollouts if rollout is not None}
     failed = sum(group.failed)
     summary = {
@@ -186,7 +220,9 @@ def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) ->
         "score": group.reward,
         "value": group.reward,
         "orders_disagree": None,
-        "length": round(fmean(len(each.content) if each else 0 for each in group.rollouts)) if group.scores else 0,
+        "length": round(fmean(len(each.content) if each else 0 for each in group.rollouts))
+        if group.scores
+        else 0,
         "seconds": sum(slowest),
         "judge_cost": total_cost(call.answer.usage.cost for call in judge) if judge else None,
         "start": wire.shorten(group.question, START),
@@ -194,9 +230,14 @@ def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) ->
     }
     return summary, {
         "id": str(number),
-        "error": f"the judge failed for {failed} of {len(group.scores)} rollouts" if failed else None,
+        "error": f"the judge failed for {failed} of {len(group.scores)} rollouts"
+        if failed
+        else None,
         "conversation": [named(turn.role, turn.content) for turn in group.prompt],
-        "texts": [named(title, text) for title, text in (group.row.texts if group.row is not None else {}).items()],
+        "texts": [
+            named(title, text)
+            for title, text in (group.row.texts if group.row is not None else {}).items()
+        ],
         "completions": list(_completions(group, calls)),
         "calls": call_views(call for call in calls if not call.component.startswith(_ROLLOUT)),
         "judgment": None,
@@ -220,22 +261,40 @@ def _completions(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[V
     rollouts = zip(group.scores, group.rollouts, group.substituted, group.failed, strict=True)
     for number, (score, rollout, has_none, failed) in enumerate(rollouts):
         if rollout is None:
-            yield completion_view(f"rollout {number + 1}", "", notes=["its text is not in the file"], score=score)
+            yield completion_view(
+                f"rollout {number + 1}", "", notes=["its text is not in the file"], score=score
+            )
             continue
-        judgment, its_calls, notes = rollout.judgment, by_rollout.get(f"{_ROLLOUT}{number}", []), list[str]()
+        judgment, its_calls, notes = (
+            rollout.judgment,
+            by_rollout.get(f"{_ROLLOUT}{number}", []),
+            list[str](),
+        )
         same = first_with.setdefault(rollout.content, number)
         if failed:
-            notes.append("the judge failed: the score is the mean of the others, and the advantage is zero")
+            notes.append(
+                "the judge failed: the score is the mean of the others, and the advantage is zero"
+            )
         elif has_none:
-            notes.append("it had ended before this turn: its last turn stands in, without advantage")
+            notes.append(
+                "it had ended before this turn: its last turn stands in, without advantage"
+            )
         if same != number and not its_calls:
             notes.append(f"equal to rollout {same + 1}, and judged with it")
             its_calls = by_rollout.get(f"{_ROLLOUT}{same}", [])
         label = judgment.label
-        if group.together is None and label == "tie" and score:  # one of two games, or a strong and a weak verdict
+        if (
+            group.together is None and label == "tie" and score
+        ):  # one of two games, or a strong and a weak verdict
             label = f"{'better' if score > 0 else 'worse'} than a tie"
-        elif group.together is not None and judgment.own is not None and label == f"{judgment.own:.3g}":
-            label = f"scored {label}"  # by a listwise judge, before it is compared with the anchor's
+        elif (
+            group.together is not None
+            and judgment.own is not None
+            and label == f"{judgment.own:.3g}"
+        ):
+            label = (
+                f"scored {label}"  # by a listwise judge, before it is compared with the anchor's
+            )
         yield completion_view(
             f"rollout {number + 1}",
             rollout.content,
@@ -254,14 +313,22 @@ def _comparison(group: SavedGroup) -> str:
     together = group.together
     if together is None or group.row is None:
         return ""
-    anchor = next((f"the {title} (the anchor)" for title in _ANCHORS if title in group.row.texts), "the anchor")
+    anchor = next(
+        (f"the {title} (the anchor)" for title in _ANCHORS if title in group.row.texts),
+        "the anchor",
+    )
     parts = [
         f"Compared with each other {_JUDGES.get(together.judge, together.judge)}, "
         f"in {together.calls} {'call' if together.calls == 1 else 'calls'}",
         "judged a second time, since a verdict was missing" if together.is_again else "",
-        f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
+        f"{anchor} is one more of them, as good as the middle of the rewards' range"
+        if together.anchored
+        else "",
         orders_in_words(together.orders),
     ]
     if together.judge == _TOURNAMENT:
-        parts.append("game_1_2 shows rollout 1 first" + (f", game_1_0 before {anchor}" if together.anchored else ""))
+        parts.append(
+            "game_1_2 shows rollout 1 first"
+            + (f", game_1_0 before {anchor}" if together.anchored else "")
+        )
     return "; ".join(filter(None, parts)) + "."

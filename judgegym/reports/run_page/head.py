@@ -2,7 +2,8 @@
 
 The tables of an environment in `metrics.json`, for the page of its run.
 
-Guarantee: what is not the form of a table (another program, or somebody else, may have written the file) is left out.
+Guarantee: what is not the form of a table (another program, or somebody else, may have written the
+    file) is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ _MOST_ROWS = 200
 """Of one table; the files of the run directory have all."""
 _USAGE = {
     "cost": {"cost_usd": ",.4f US dollars"},
-    "calls": {"calls": ",.0f calls", "requests": ",.0f requests", "cached_calls": ",.0f from the cache"},
+    "calls": {
+        "calls": ",.0f calls",
+        "requests": ",.0f requests",
+        "cached_calls": ",.0f from the cache",
+    },
     "tokens": {
         "prompt_tokens": ",.0f of prompts",
         "cached_prompt_tokens": ",.0f of these cached",
@@ -42,8 +47,14 @@ def headline(run: SavedRun, so_far: Mean | None) -> str:
     """The result in words; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
-        return f"{_preferred(run)}{run.headline.words} {with_interval(run.headline.value, interval)}"
-    return f"{with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far" if so_far else ""
+        return (
+            f"{_preferred(run)}{run.headline.words} {with_interval(run.headline.value, interval)}"
+        )
+    return (
+        f"{with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
+        if so_far
+        else ""
+    )
 
 
 def _preferred(run: SavedRun) -> str:
@@ -58,7 +69,9 @@ def _preferred(run: SavedRun) -> str:
 
 def with_interval(value: float, interval: Interval | None) -> str:
     """A value with its interval, if it has one."""
-    return f"{value:.4f}" + ("" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})")
+    return f"{value:.4f}" + (
+        "" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})"
+    )
 
 
 def notices(run: SavedRun, figures: RunFigures) -> list[str]:
@@ -73,9 +86,15 @@ def notices(run: SavedRun, figures: RunFigures) -> list[str]:
         said.append("The run is not complete: there are no metrics yet, and rows may be missing.")
     selected = wire.lookup(run.general, "rows.selected")
     if isinstance(selected, int) and selected != len(figures):
-        said.append(f"metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold {len(figures)}.")
+        said.append(
+            f"metrics.json is of {selected} rows, and samples.jsonl and failures.jsonl hold "
+            f"{len(figures)}."
+        )
     if not figures.has_values and len(failed) < len(figures.statuses):
-        said.append("The run is of a version that did not keep what each row adds to the result: bars are mean scores.")
+        said.append(
+            "The run is of a version that did not keep what each row adds to the result: bars are "
+            "mean scores."
+        )
     if failed:
         kinds = ", ".join(f"{count} {status}" for status, count in failed.items())
         said.append(f"{sum(failed.values())} of {len(figures)} {run.items} have no score: {kinds}.")
@@ -96,7 +115,10 @@ def first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
         time = str(seconds)
     found = [
         (run.items, f"{selected} selected: {counts}" if selected is not None else counts),
-        ("went wrong", ", ".join([*wrong, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])])),
+        (
+            "went wrong",
+            ", ".join([*wrong, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])]),
+        ),
         ("cost", _costs(run)),
         ("time", time),
         ("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else ""),
@@ -129,11 +151,15 @@ def facts(run: SavedRun) -> Facts:
 def seed_of(run: SavedRun) -> JSON:
     """What a run says of its seed."""
     said = run.general.get("seed")
-    return wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
+    return (
+        wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
+    )
 
 
 def _dataset(dataset: JSON) -> str:
-    name, split, rows, digest = (wire.lookup(dataset, field) for field in ("name", "split", "rows", "digest"))
+    name, split, rows, digest = (
+        wire.lookup(dataset, field) for field in ("name", "split", "rows", "digest")
+    )
     place = f", split {split}" if split is not None else ""
     return f"{name}{place}, {rows} rows, {digest}"
 
@@ -144,7 +170,9 @@ def _earlier(value: JSON) -> str:
         return ""
     if "path" not in value:
         return "; ".join(f"{candidate}: {_earlier(run)}" for candidate, run in value.items())
-    path, judge, date, digest = (_text(value.get(name)) for name in ("path", "judge", "date", "digest"))
+    path, judge, date, digest = (
+        _text(value.get(name)) for name in ("path", "judge", "date", "digest")
+    )
     return ", ".join(filter(None, [path, f"judged by {judge}" if judge else "", date, digest]))
 
 
@@ -153,7 +181,9 @@ def _costs(run: SavedRun) -> str:
     there = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     if there and all(cost is None for cost in there.values()):
         return "not known"
-    return ", ".join(f"{role} {'not known' if cost is None else dollars(cost)}" for role, cost in there.items())
+    return ", ".join(
+        f"{role} {'not known' if cost is None else dollars(cost)}" for role, cost in there.items()
+    )
 
 
 def _usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
@@ -161,7 +191,10 @@ def _usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
     for name, parts in _USAGE.items():
         said = []
         for metric, form in parts.items():
-            number, (digits, _, words) = run.metrics.get(f"eval/{role}_{metric}"), form.partition(" ")
+            number, (digits, _, words) = (
+                run.metrics.get(f"eval/{role}_{metric}"),
+                form.partition(" "),
+            )
             if number is not None:
                 said.append(f"{number:{digits}} {words}")
             elif metric == "cost_usd" and f"eval/{role}_{metric}" in run.metrics:
@@ -178,7 +211,9 @@ def _by_reason(name: str, value: JSON) -> Facts:
 
 
 def _pairs(value: JSON, prefix: str) -> str:
-    return ", ".join(f"{name.removeprefix(prefix)}={_text(item)}" for name, item in mapping_of(value).items())
+    return ", ".join(
+        f"{name.removeprefix(prefix)}={_text(item)}" for name, item in mapping_of(value).items()
+    )
 
 
 def _text(value: JSON) -> str:
@@ -197,7 +232,11 @@ def tables_of(run: SavedRun) -> list[View]:
     for each in _list(run.general.get("tables")):
         title, header, rows = (wire.lookup(each, name) for name in ("title", "header", "rows"))
         if isinstance(title, str) and _are_texts(header) and isinstance(rows, list):
-            kept = [row for row in rows[:_MOST_ROWS] if _are_texts(row) and len(_list(row)) == len(_list(header))]
+            kept = [
+                row
+                for row in rows[:_MOST_ROWS]
+                if _are_texts(row) and len(_list(row)) == len(_list(header))
+            ]
             found.append({"title": title, "header": header, "rows": kept})
     return found
 

@@ -1,13 +1,14 @@
 """What the page of a run is made of. `page` writes it as JSON, the page's script reads it: the names are the contract.
 
-An item is a row of an evaluation, a group of `process`, or a response of a scored data set. The list needs only its
-summary; its detail is what it opens to. All texts are those of the run, unescaped: the script puts them on the page as
-text.
+An item is a row of an evaluation, a group of `process`, or a response of a scored data set. The
+list needs only its summary; its detail is what it opens to. All texts are those of the run,
+unescaped: the script puts them on the page as text.
 
 Which items a page holds, and in which order.
 
-A browser opens a page of a few thousand items quickly, and a page of 100,000 not at all. So a page has a limit: items
-that failed come first, then the worst, then others at even distances over the whole run; the page says so.
+A browser opens a page of a few thousand items quickly, and a page of 100,000 not at all. So a page
+has a limit: items that failed come first, then the worst, then others at even distances over the
+whole run; the page says so.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ def named(title: str, text: str) -> View:
 
 
 def completion_view(
-    title: str, text: str, thinking: str = "", notes: Sequence[str] = (), score: float | None = None, **more: object
+    title: str,
+    text: str,
+    thinking: str = "",
+    notes: Sequence[str] = (),
+    score: float | None = None,
+    **more: object,
 ) -> View:
     """A completion of the policy with what belongs to it alone.
 
@@ -50,21 +56,45 @@ def completion_view(
         title: `answer`, or which of several: `conversation 2`, `rollout 3`, a candidate's name.
         text: the text that was judged.
         thinking: the thinking that was split off; empty without any.
-        notes: what is particular, in words: `thinking: not closed`, `cut off`, `refused`, `shorter than asked for`.
+        notes: what is particular, in words: `thinking: not closed`, `cut off`, `refused`, `shorter
+            than asked for`.
         score: of a rollout or a candidate; in an evaluation the row has the score.
-        more: in a conversation what the user `asked` before it, whether it `is_judged`, with which `turn_score` of its
-            own, and its `turns` (`turn_view`) where it is a conversation itself; of a rollout the `status` and `label`
-            of its judgment, its `explanation`, where it was `seen` in each call that compared it with others, and the
-            `calls` that were made for it alone.
+        more: in a conversation what the user `asked` before it, whether it `is_judged`, with which
+            `turn_score` of its own, and its `turns` (`turn_view`) where it is a conversation
+            itself; of a rollout the `status` and `label` of its judgment, its `explanation`, where
+            it was `seen` in each call that compared it with others, and the `calls` that were made
+            for it alone.
     """
-    plain = {**turn_view(title, text), "thinking": thinking, "notes": notes, "score": score, "asked": "", "turns": ()}
-    return {**plain, "status": None, "label": None, "explanation": "", "seen": "", "calls": (), **more}
+    plain = {
+        **turn_view(title, text),
+        "thinking": thinking,
+        "notes": notes,
+        "score": score,
+        "asked": "",
+        "turns": (),
+    }
+    return {
+        **plain,
+        "status": None,
+        "label": None,
+        "explanation": "",
+        "seen": "",
+        "calls": (),
+        **more,
+    }
 
 
-def turn_view(title: str, text: str, turn_score: float | None = None, *, is_judged: bool = False) -> View:
+def turn_view(
+    title: str, text: str, turn_score: float | None = None, *, is_judged: bool = False
+) -> View:
     """A turn of a conversation; what a tool returned is folded."""
     is_folded = title.startswith(("tool", "system"))
-    return {**named(title, text), "turn_score": turn_score, "is_judged": is_judged, "is_folded": is_folded}
+    return {
+        **named(title, text),
+        "turn_score": turn_score,
+        "is_judged": is_judged,
+        "is_folded": is_folded,
+    }
 
 
 def call_views(calls: Iterable[RecordedCall]) -> list[View]:
@@ -75,7 +105,9 @@ def call_views(calls: Iterable[RecordedCall]) -> list[View]:
 def _views(call: RecordedCall) -> Iterator[View]:
     answer, choices = call.answer, call.answer.choices
     name = call.component.rpartition("/")[2] if call.group is not None else call.component
-    messages = call.messages and [named(message["role"], message["content"]) for message in call.messages]
+    messages = call.messages and [
+        named(message["role"], message["content"]) for message in call.messages
+    ]
     for number, choice in enumerate(choices):
         usage = answer.usage if number == 0 and not answer.cached else None
         yield {
@@ -101,12 +133,19 @@ def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
     """The images of calls, each once: those that are files of the run with their data, and of others the address."""
     messages = (message for call in calls for message in call.messages or ())
     found = {image.url: image.mark for message in messages for image in message.get("images", ())}
-    return [{"title": mark or "image", "url": url, "data": _data_of(run, url)} for url, mark in found.items()]
+    return [
+        {"title": mark or "image", "url": url, "data": _data_of(run, url)}
+        for url, mark in found.items()
+    ]
 
 
 def _data_of(run: Path, url: str) -> str:
     kind, path = _IMAGE_FILE.fullmatch(url), run / url
-    return f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}" if kind and path.is_file() else ""
+    return (
+        f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}"
+        if kind and path.is_file()
+        else ""
+    )
 
 
 def rank(failed: bool, value: float) -> Rank:
@@ -127,13 +166,16 @@ def choose(
         items: what they are called in the notice.
 
     Returns:
-        Their places in the run, in the order of the page; and a notice of how they were chosen, unless all are there.
+        Their places in the run, in the order of the page; and a notice of how they were chosen,
+        unless all are there.
     """
     places: Sequence[int] = range(len(ranks))
     notices = []
     if most is not None and len(ranks) > most:
         failed = [place for place in places if not ranks[place][0]]
-        others = sorted((place for place in places if ranks[place][0]), key=lambda place: (ranks[place], place))
+        others = sorted(
+            (place for place in places if ranks[place][0]), key=lambda place: (ranks[place], place)
+        )
         kept_failed = _evenly(failed, max(most // 2, most - len(others)))
         room = most - len(kept_failed)
         worst, rest = others[: room // 2], others[room // 2 :]
@@ -142,8 +184,10 @@ def choose(
         all_failed = "all" if len(kept_failed) == len(failed) else f"{len(kept_failed)} of"
         of_failed = f"{all_failed} {len(failed)} that failed, " if failed else ""
         notices.append(
-            f"This page holds {most} of {len(ranks)} {items}: {of_failed}the {len(worst)} of the least value, and "
-            f"{len(spread)} at even distances over the others. The charts and numbers are of all {items}."
+            f"This page holds {most} of {len(ranks)} {items}: {of_failed}the {len(worst)} of the "
+            "least value, and "
+            f"{len(spread)} at even distances over the others. The charts and numbers are of all "
+            f"{items}."
         )
     if order == "worst":
         places = sorted(places, key=lambda place: (ranks[place], place))

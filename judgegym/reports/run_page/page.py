@@ -1,11 +1,13 @@
 """The page of a run as an HTML document: head, list and details of its items, for a browser without a network.
 
-Texts reach the browser as data, and its scripts put them on the page as text. The summaries of all items are one block
-of JSON; what items open to is packed in chunks that are unpacked when they are needed, so that the page of a large run
+Texts reach the browser as data, and its scripts put them on the page as text. The summaries of all
+items are one block of JSON; what items open to is packed in chunks that are unpacked when they are
+needed, so that the page of a large run
 opens at once. Items are read one by one: of their details only a chunk is in memory.
 
-Guarantees: it is made of the files of a run alone; a finished run gives the same bytes whenever its page is written;
-the page is replaced as a whole or not at all; nothing else in the run directory is touched.
+Guarantees: it is made of the files of a run alone; a finished run gives the same bytes whenever its
+page is written; the page is replaced as a whole or not at all; nothing else in the run directory is
+touched.
 """
 
 from __future__ import annotations
@@ -67,8 +69,10 @@ def write_report(
     """Write the page of an evaluation, of a scored data set or of a file of groups.
 
     Args:
-        path: the run directory; or a scored file or a file of groups, whose run directory is beside it.
-        order: the order of its items; by default that of the run, and of a scored data set the worst first.
+        path: the run directory; or a scored file or a file of groups, whose run directory is beside
+            it.
+        order: the order of its items; by default that of the run, and of a scored data set the
+            worst first.
         most: the most items that it holds; `None` for all.
         output: where to write it; by default into the run directory, or beside the file of groups.
         correction: of the result of a run; by default the one in its `metrics.json`.
@@ -89,13 +93,16 @@ def write_report(
     return target
 
 
-async def write_report_after(path: Path, disk: Disk, write: Callable[[Path], Path] | None = None) -> Path | None:
+async def write_report_after(
+    path: Path, disk: Disk, write: Callable[[Path], Path] | None = None
+) -> Path | None:
     """Write the page of a run that is over, in a thread.
 
     Args:
         path: the run directory, or the file of groups.
         disk: writes the files of the run.
-        write: writes the page, and returns where it is; by default that of an evaluation or of a file of groups.
+        write: writes the page, and returns where it is; by default that of an evaluation or of a
+            file of groups.
 
     Returns:
         Where the page is; `None` if it could not be written, with a warning that says why.
@@ -104,7 +111,12 @@ async def write_report_after(path: Path, disk: Disk, write: Callable[[Path], Pat
         return await disk.retried(path, lambda: (write or write_report)(path), in_thread=True)
     except Exception as error:  # noqa: BLE001  # of charts, a damaged file, the disk: the numbers are on disk
         how = shlex.join(["python", "-m", "judgegym.reports", str(path)])
-        logger.warning("the page of the run is not written: %s: %s. To write it: %s", type(error).__name__, error, how)
+        logger.warning(
+            "the page of the run is not written: %s: %s. To write it: %s",
+            type(error).__name__,
+            error,
+            how,
+        )
         return None
 
 
@@ -112,13 +124,16 @@ def page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
     """Write the page, part by part; `items` is read once, while it is written.
 
     Args:
-        head: what stands above the items: the `kind` of the items and their `total` number, of which the page may hold
-            fewer; `title`, `headline`, `notices`, `first_facts` and `facts` in words; `charts` and `tables`.
+        head: what stands above the items: the `kind` of the items and their `total` number, of
+            which the page may hold fewer; `title`, `headline`, `notices`, `first_facts` and `facts`
+            in words; `charts` and `tables`.
         items: the items.
     """
     return document(
         title=head["title"],
-        body=render(TEMPLATES / "report.html", head=head, address=_address, word=_WORDS[head["kind"]]),
+        body=render(
+            TEMPLATES / "report.html", head=head, address=_address, word=_WORDS[head["kind"]]
+        ),
         styles=[_STATIC / "report.css"],
         scripts=[_STATIC / f"{name}.js" for name in _SCRIPTS],
         data=_data(head, items),
@@ -140,7 +155,9 @@ def _data(head: View, items: Iterable[Item]) -> Iterator[bytes]:
 
     for summary, detail in items:
         packed = as_json(detail)
-        if chunk and (len(chunk) == _CHUNK_ITEMS or sum(map(len, chunk)) + len(packed) > _CHUNK_BYTES):
+        if chunk and (
+            len(chunk) == _CHUNK_ITEMS or sum(map(len, chunk)) + len(packed) > _CHUNK_BYTES
+        ):
             yield block()
             chunk = []
         if not chunk:
@@ -151,5 +168,11 @@ def _data(head: View, items: Iterable[Item]) -> Iterator[bytes]:
             scores.append([completion["score"] for completion in detail["completions"]])
     if chunk:
         yield block()
-    index = {"kind": head["kind"], "total": head["total"], "chunks": starts, "scores": scores, "items": summaries}
+    index = {
+        "kind": head["kind"],
+        "total": head["total"],
+        "chunks": starts,
+        "scores": scores,
+        "items": summaries,
+    }
     yield json_block("index", index)

@@ -1,11 +1,11 @@
 """The page of an evaluation, or of a scored data set, from the files of its run directory: its rows are the items.
 
-Guarantees: the lines are read one by one, twice: for the numbers, which are kept, and for the items of the page, which
-are not. The calls of the rows on the page are in memory, compressed.
+Guarantees: the lines are read one by one, twice: for the numbers, which are kept, and for the items
+of the page, which are not. The calls of the rows on the page are in memory, compressed.
 
-What an opened row shows first is its verdict in words, and the judge's texts. They are read from the detail of the
-judgment, by the fields that `docs/run_files.md` names; a detail of another form has its label alone. Whatever a file
-holds, nothing here fails.
+What an opened row shows first is its verdict in words, and the judge's texts. They are read from
+the detail of the judgment, by the fields that `docs/run_files.md` names; a detail of another form
+has its label alone. Whatever a file holds, nothing here fails.
 """
 
 from __future__ import annotations
@@ -48,13 +48,18 @@ _MOST_VOTES = 12
 
 
 def run_contents(
-    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS, correction: Correction | None = None
+    path: Path,
+    *,
+    order: str | None = None,
+    most: int | None = MOST_ITEMS,
+    correction: Correction | None = None,
 ) -> tuple[View, Callable[[], Iterator[Item]]]:
     """Read a run: the head of its page, and its items, which are read each time that they are gone through.
 
     Args:
         path: the run directory.
-        order: the order of the items; by default that of the run, and of a scored data set the worst first.
+        order: the order of the items; by default that of the run, and of a scored data set the
+            worst first.
         most: the most items of the page; `None` for all.
         correction: of the result; by default the one in `metrics.json`.
 
@@ -65,8 +70,15 @@ def run_contents(
     correction = correction or read_correction(run)
     report = read_report(run)
     of_judges = [] if report is None else report.tables()
-    facts, tables = ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
-    figures, failed, uids, ledger = RunFigures(run.headline_ends), list[bool](), list[str](), LedgerRows()
+    facts, tables = (
+        ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
+    )
+    figures, failed, uids, ledger = (
+        RunFigures(run.headline_ends),
+        list[bool](),
+        list[str](),
+        LedgerRows(),
+    )
     for sample in run.samples():
         figures.add(
             status=sample.status,
@@ -88,7 +100,9 @@ def run_contents(
     ranks = [rank(each, figures.value(place)) for place, each in enumerate(failed)]
     places, notices = choose(ranks, most=most, order=order, items=run.items)
     so_far, said = figures.headline(), run.headline
-    if so_far is not None and said is not None:  # an earlier version may have written another interval
+    if (
+        so_far is not None and said is not None
+    ):  # an earlier version may have written another interval
         so_far = Mean(said.value, so_far.rows, so_far.interval or said.interval)
     judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
     page_head = {
@@ -113,7 +127,9 @@ def _words(run: SavedRun) -> Words:
     return Words(words, item="response", length="response") if run.is_scored else Words(words)
 
 
-def _items(run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *, is_sorted: bool) -> Iterator[Item]:
+def _items(
+    run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *, is_sorted: bool
+) -> Iterator[Item]:
     """The items.
 
     Args:
@@ -133,7 +149,10 @@ def _items(run: SavedRun, uids: Sequence[str], rows: Mapping[str, str] | None, *
         detail["images"] = image_views(run.path, of_row)
         # What a response opens to is the judge's reasons, and the numbers of its score.
         detail["completions"] = [{**each, "title": "response"} for each in detail["completions"]]
-        yield summary, {**detail, "judgment": mapping_of(wire.lookup(sample.detail, "components")) or None}
+        yield (
+            summary,
+            {**detail, "judgment": mapping_of(wire.lookup(sample.detail, "components")) or None},
+        )
 
 
 def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
@@ -161,7 +180,9 @@ def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
         "texts": [named(title, text) for title, text in sample.texts.items()],
         "completions": completions,
         "calls": call_views(calls),
-        "judgment": {**mapping_of(sample.detail), "members": sample.members} if sample.members else sample.detail,
+        "judgment": {**mapping_of(sample.detail), "members": sample.members}
+        if sample.members
+        else sample.detail,
         "critique": None if sample.judgment is None else sample.judgment.critique,
         "comparison": "",
         "verdict": verdict_in_words(sample),
@@ -172,10 +193,17 @@ def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
 def completions_of(sample: Sample[JSON]) -> list[View]:
     """The completions of a row: of each conversation, of each turn of one, or of each candidate with its score.
 
-    Of a conversation those turns are marked as judged that have a score of their own (`turn_1`, …), or else all.
+    Of a conversation those turns are marked as judged that have a score of their own (`turn_1`, …),
+    or else all.
     """
     is_one_conversation = any(each.follow_up for each in sample.completions)
-    title = "turn {}" if is_one_conversation else "conversation {}" if len(sample.completions) > 1 else "answer"
+    title = (
+        "turn {}"
+        if is_one_conversation
+        else "conversation {}"
+        if len(sample.completions) > 1
+        else "answer"
+    )
     scores, of_steps = turn_scores(sample.detail, "turn"), turn_scores(sample.detail, "step")
     own = [
         completion_view(
@@ -199,40 +227,65 @@ def _turns(completion: Completion, scores: Mapping[int, float]) -> list[View]:
     if len(turns) != completion.turns:
         return []
     return [
-        turn_view(heading, text, scores.get(place), is_judged=place in scores if scores else heading == "assistant")
+        turn_view(
+            heading,
+            text,
+            scores.get(place),
+            is_judged=place in scores if scores else heading == "assistant",
+        )
         for place, (heading, text) in enumerate(turns)
     ]
 
 
 def turn_scores(detail: JSON, name: str) -> dict[int, float]:
     """The scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
-    parts = {**mapping_of(wire.lookup(detail, "parts")), **mapping_of(wire.lookup(detail, "components"))}
+    parts = {
+        **mapping_of(wire.lookup(detail, "parts")),
+        **mapping_of(wire.lookup(detail, "components")),
+    }
     numbers = {key: re.fullmatch(rf"{name}_(\d+)", key) for key in parts}
     found = {key: int(match[1]) for key, match in numbers.items() if match is not None}
-    return {number: score for key, number in found.items() if isinstance(score := parts[key], float | int)}
+    return {
+        number: score
+        for key, number in found.items()
+        if isinstance(score := parts[key], float | int)
+    }
 
 
 def _candidates(detail: JSON) -> list[View]:
     """The candidates of a row, in their order; none where one policy answers.
 
-    They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with `candidate` and `score`
-    (peer evaluation) or `games` with `first`, `second`, `points` and `weight` (candidates that play). The score of one
-    is the mean of the scores that judges gave it, or its share of the points of its games.
+    They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with
+    `candidate` and `score` (peer evaluation) or `games` with `first`, `second`, `points` and
+    `weight` (candidates that play). The score of one is the mean of the scores that judges gave it,
+    or its share of the points of its games.
     """
     scores: list[tuple[JSON, JSON, JSON]]
-    scores = [(cell.get("candidate"), cell.get("score"), 1.0) for cell in objects_in(detail, "cells")]
+    scores = [
+        (cell.get("candidate"), cell.get("score"), 1.0) for cell in objects_in(detail, "cells")
+    ]
     for game in objects_in(detail, "games"):
         points, weight = game.get("points"), game.get("weight")
         scores.append((game.get("first"), points, weight))
-        scores.append((game.get("second"), 1.0 - points if isinstance(points, int | float) else None, weight))
+        scores.append(
+            (game.get("second"), 1.0 - points if isinstance(points, int | float) else None, weight)
+        )
     sums: dict[str, tuple[float, float]] = {}
     for name, score, weight in scores:
-        if isinstance(name, str) and isinstance(score, int | float) and isinstance(weight, int | float):
+        if (
+            isinstance(name, str)
+            and isinstance(score, int | float)
+            and isinstance(weight, int | float)
+        ):
             total, weights = sums.get(name, (0.0, 0.0))
             sums[name] = total + score * weight, weights + weight
     found = []
     for each in objects_in(detail, "answers"):
-        name, answer, error = each.get("candidate"), text_of(each.get("answer")), text_of(each.get("error"))
+        name, answer, error = (
+            each.get("candidate"),
+            text_of(each.get("answer")),
+            text_of(each.get("error")),
+        )
         if isinstance(name, str):
             total, weights = sums.get(name, (0.0, 0.0))
             score = total / weights if weights else None
@@ -246,8 +299,9 @@ def _candidates(detail: JSON) -> list[View]:
 def conversation(calls: Sequence[RecordedCall]) -> list[View]:
     """What the policy was asked, by the ledger; nothing if it was not asked, or if no texts were kept.
 
-    Of several conversations each message is titled with its number. One that was asked several times, for several votes
-    or of several candidates, is there once. The later turns of a conversation stand with their completions.
+    Of several conversations each message is titled with its number. One that was asked several
+    times, for several votes or of several candidates, is there once. The later turns of a
+    conversation stand with their completions.
     """
     asked: dict[str, Sequence[Message]] = {}
     for call in calls:
@@ -256,7 +310,9 @@ def conversation(calls: Sequence[RecordedCall]) -> list[View]:
     first: Sequence[Message] = next(iter(asked.values()), ())
     if all(messages == first for messages in asked.values()):
         return [named(each["role"], each["content"]) for each in first]
-    in_order = sorted(asked, key=lambda component: (len(component), component))  # conversation_9, conversation_10
+    in_order = sorted(
+        asked, key=lambda component: (len(component), component)
+    )  # conversation_9, conversation_10
     return [
         named(f"conversation {number}: {each['role']}", each["content"])
         for number, component in enumerate(in_order, start=1)
@@ -266,7 +322,8 @@ def conversation(calls: Sequence[RecordedCall]) -> list[View]:
 
 def _notes(completion: Completion) -> list[str]:
     notes = {
-        f"thinking: {(completion.thinking_fault or '').replace('_', ' ')}": completion.thinking_fault is not None,
+        f"thinking: {(completion.thinking_fault or '').replace('_', ' ')}": completion.thinking_fault
+        is not None,
         "cut off": completion.finish_reason == CUT_OFF,
         "refused": completion.refused,
         "shorter than asked for": completion.short,
@@ -301,7 +358,11 @@ def verdict_in_words(sample: Sample[JSON]) -> list[str]:
         prefix = f"{each.name.replace('_', ' ')}: " if each.name else ""
         gold, judge = _shown(each.gold), _shown(each.judge)
         agrees = "and so does gold" if each.agrees else f"and gold says {gold}"
-        found = f"no verdict; gold is {gold}" if each.judge is None else f"the judge says {judge}, {agrees}"
+        found = (
+            f"no verdict; gold is {gold}"
+            if each.judge is None
+            else f"the judge says {judge}, {agrees}"
+        )
         said.append(f"{prefix}{found}.")
     said += _details(sample.detail, has_gold=bool(sample.gold))
     return [f"The judgment is {sample.label}."] if not said and sample.label is not None else said
@@ -316,7 +377,8 @@ def texts_of_judge(sample: Sample[JSON]) -> list[View]:
     if len(names) != len(sample.completions):  # several votes
         names = [f", {number + 1}" for number in range(len(sample.completions))]
     return [
-        named(f"the policy as judge{name}", each.answer) for name, each in zip(names, sample.completions, strict=True)
+        named(f"the policy as judge{name}", each.answer)
+        for name, each in zip(names, sample.completions, strict=True)
     ]
 
 
@@ -327,7 +389,9 @@ def _shown(value: str | float | None) -> str:
 def _games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
     """Both games of a pair in one sentence, such as "Lost both: as A the judge chose B; as B it chose A"."""
     played = [
-        _game(_PLACES[order], game.get("label")) for game in games if (order := str(game.get("order"))) in _PLACES
+        _game(_PLACES[order], game.get("label"))
+        for game in games
+        if (order := str(game.get("order"))) in _PLACES
     ]
     if not played:
         return
@@ -338,7 +402,9 @@ def _games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
         beginning = "No verdict" if results == {""} else f"{results.pop()} {count}"
     elif "" in results:
         beginning = "Not both have a verdict"
-    yield f"{beginning}: {'; '.join(words for _, words in played)}.".replace("it chose", "the judge chose", 1)
+    yield f"{beginning}: {'; '.join(words for _, words in played)}.".replace(
+        "it chose", "the judge chose", 1
+    )
 
 
 def _game(place: str, label: JSON) -> tuple[str, str]:
@@ -372,7 +438,10 @@ def _details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
     ratings, right = wire.lookup(detail, "ratings"), wire.lookup(detail, "num_correct")
     if isinstance(ratings, list) and ratings and isinstance(right, int):
         shown = ["–" if each is None else str(each) for each in ratings]
-        yield f"Ratings of the right answers: {', '.join(shown[:right])}; of the others: {', '.join(shown[right:])}."
+        yield (
+            f"Ratings of the right answers: {', '.join(shown[:right])}; of the others: "
+            f"{', '.join(shown[right:])}."
+        )
 
 
 def _texts(detail: JSON) -> Iterator[tuple[str, JSON]]:
@@ -383,7 +452,10 @@ def _texts(detail: JSON) -> Iterator[tuple[str, JSON]]:
     for aspect in objects_in(detail, "aspects"):
         votes = objects_in(aspect, "votes")[:_MOST_VOTES]
         for number, vote in enumerate(votes, start=1):
-            yield f"judge on {aspect.get('aspect')}{f', vote {number}' if len(votes) > 1 else ''}", vote.get("text")
+            yield (
+                f"judge on {aspect.get('aspect')}{f', vote {number}' if len(votes) > 1 else ''}",
+                vote.get("text"),
+            )
     judgments = objects_in(detail, "judgments")
     for number, judgment in enumerate(judgments, start=1):
         yield f"judge, {number}" if len(judgments) > 1 else "judge", judgment.get("text")

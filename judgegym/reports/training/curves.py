@@ -1,7 +1,8 @@
 """Curves over a run of any length, with a bounded number of points.
 
-A point stands for a number of values that follow each other: their mean, and the range in which they lie. When there
-are too many points, each two neighbours become one. So a curve depends on its values alone, not on when they were read.
+A point stands for a number of values that follow each other: their mean, and the range in which
+they lie. When there are too many points, each two neighbours become one. So a curve depends on its
+values alone, not on when they were read.
 """
 
 from __future__ import annotations
@@ -30,19 +31,23 @@ class Curve:
     """One curve.
 
     Attributes:
-        has_band: values come with a range of their own (an interval, a spread), whose mean is drawn; else the range of
-            a point is that of its values.
+        has_band: values come with a range of their own (an interval, a spread), whose mean is
+            drawn; else the range of a point is that of its values.
     """
 
     has_band: bool = False
     _points: list[_Point] = field(default_factory=list)
     _values_of_a_point: int = 1
 
-    def add(self, step: float, value: float, low: float | None = None, high: float | None = None) -> None:
+    def add(
+        self, step: float, value: float, low: float | None = None, high: float | None = None
+    ) -> None:
         """Add a value at a step; one that is not finite is left out."""
         if not (math.isfinite(step) and math.isfinite(value)):
             return
-        point = _Point(step, 1, value, value if low is None else low, value if high is None else high)
+        point = _Point(
+            step, 1, value, value if low is None else low, value if high is None else high
+        )
         if self._points and self._points[-1].values < self._values_of_a_point:
             self._points[-1] = self._joined(self._points[-1], point)
             return

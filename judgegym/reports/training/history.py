@@ -1,7 +1,7 @@
 """What the monitors of one judge have written, as charts: a curve for each monitor, with its limits.
 
-Guarantee: memory does not grow with the run: curves have a bounded number of points, and there is a bounded number of
-curves.
+Guarantee: memory does not grow with the run: curves have a bounded number of points, and there is a
+bounded number of curves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ _MOST_CHARTS = 80
 _MOST_LINES = 12
 _NORMAL = 1.96
 _MEANS, _GAP, _EVIDENCE, _ORDER = "gold means", "gold gap", "gold evidence", "gold order"
-_REWARD, _COST, _SPEED, _QUEUE, _CAUSES, _PARTS = "reward_mean", "cost", "rollouts a second", "queue", "causes", "parts"
+_REWARD, _COST, _SPEED, _QUEUE, _CAUSES, _PARTS = (
+    "reward_mean",
+    "cost",
+    "rollouts a second",
+    "queue",
+    "causes",
+    "parts",
+)
 _TITLES = {
     _MEANS: "Training judge and gold judge: mean scores",
     _GAP: "Gap: training score − gold score",
@@ -74,7 +81,9 @@ class MonitorHistory:
         elif check := mapping_of(line.get("check")):
             self._add_check(check)
         elif begin := mapping_of(line.get("begin")):
-            self.judge, self.gold_judge = (text_of(begin.get(name)) for name in ("judge", "gold_judge"))
+            self.judge, self.gold_judge = (
+                text_of(begin.get(name)) for name in ("judge", "gold_judge")
+            )
             self._at = None  # what it took to be resumed is no time of a step
         elif end := mapping_of(line.get("end")):
             self.gold = dict(mapping_of(end.get("gold"))) or self.gold  # nothing waits any more
@@ -93,12 +102,16 @@ class MonitorHistory:
             if (number := number_of(value)) is None:
                 continue
             if name == _REWARD and spread is not None:
-                self._curve(name, "mean", has_band=True).add(step, number, number - spread, number + spread)
+                self._curve(name, "mean", has_band=True).add(
+                    step, number, number - spread, number + spread
+                )
             else:
                 self._curve(name, "value").add(step, number)
             self._add_limits(name, step, limits.get(name))
         self._beyond = {*(self._beyond & {_GAP, _EVIDENCE}), *_texts(line.get("beyond"))}
-        self._reasons = {name: str(reason) for name, reason in mapping_of(line.get("left_out")).items()}
+        self._reasons = {
+            name: str(reason) for name, reason in mapping_of(line.get("left_out")).items()
+        }
         self._unit = str(line.get("length_unit") or self._unit)
         for name, share in mapping_of(line.get("parts")).items():
             self._add(_PARTS, name, step, share)
@@ -108,7 +121,10 @@ class MonitorHistory:
         if at is not None and self._at is not None and at > self._at:
             self._add(_SPEED, "rollouts a second", step, rollouts / (at - self._at))
         self._at = at
-        add_costs(self.costs, {role: number_of(cost) for role, cost in mapping_of(line.get("cost")).items()})
+        add_costs(
+            self.costs,
+            {role: number_of(cost) for role, cost in mapping_of(line.get("cost")).items()},
+        )
         for role, cost in self.costs.items():
             self._add(_COST, role, step, cost)
         if gold := mapping_of(line.get("gold")):
@@ -126,7 +142,9 @@ class MonitorHistory:
             return
         self._add(_MEANS, "training judge", step, check.get("training"))
         self._add(_MEANS, "gold judge", step, check.get("gold"))
-        error, limit, evidence = (number_of(check.get(name)) for name in ("error", "limit", "evidence"))
+        error, limit, evidence = (
+            number_of(check.get(name)) for name in ("error", "limit", "evidence")
+        )
         half = _NORMAL * (error or 0.0)
         self._curve(_GAP, "gap", has_band=True).add(step, gap, gap - half, gap + half)
         self._add_limits(_GAP, step, [None, limit])
@@ -134,7 +152,10 @@ class MonitorHistory:
         self._add(_ORDER, "alike", step, check.get("order_agreement"))
         within = "in the reference" if limit is None else f"limit {limit:+.3f}"
         self._said[_GAP] = f"{gap:+.3f} ± {half:.3f}, {within}; evidence {evidence or 0:.3g}"
-        for name, value in ((_GAP, limit is not None and gap > limit), (_EVIDENCE, check.get("is_alarm") is True)):
+        for name, value in (
+            (_GAP, limit is not None and gap > limit),
+            (_EVIDENCE, check.get("is_alarm") is True),
+        ):
             (self._beyond.add if value else self._beyond.discard)(name)
 
     def _add(self, chart: str, name: str, step: float, value: JSON) -> None:
@@ -153,15 +174,17 @@ class MonitorHistory:
     def _add_limits(self, name: str, step: float, limits: JSON) -> None:
         if not isinstance(limits, list) or len(limits) != 2 or name not in self._curves:
             return
-        for curve, limit in zip(self._limits.setdefault(name, (Curve(), Curve())), limits, strict=True):
+        for curve, limit in zip(
+            self._limits.setdefault(name, (Curve(), Curve())), limits, strict=True
+        ):
             if (number := number_of(limit)) is not None:
                 curve.add(step, number)
 
     def state(self, gold_judges: int = 1) -> dict[str, Any]:
         """Return what a page shows: names, the gold judge's counts, the table of criteria, and the charts.
 
-        The charts of gold judge and reward come first, those of cost and queue last; `left_out` has the monitors
-        without a value in the last line, and why.
+        The charts of gold judge and reward come first, those of cost and queue last; `left_out` has
+        the monitors without a value in the last line, and why.
 
         Args:
             gold_judges: how many judges of the run have one: their alarms together are bounded.
@@ -174,15 +197,24 @@ class MonitorHistory:
             "gold": self.gold,
             "criteria": self.criteria,
             "charts": [self._chart(name, ALARM_AT * max(1, gold_judges)) for name in names],
-            "left_out": [(_title(name), reason) for name, reason in list(self._reasons.items())[:_MOST_CHARTS]],
+            "left_out": [
+                (_title(name), reason)
+                for name, reason in list(self._reasons.items())[:_MOST_CHARTS]
+            ],
         }
 
     def _chart(self, name: str, alarm_at: float) -> dict[str, Any]:
         low, high = self._limits.get(name, (Curve(), Curve()))
-        limits = [curve.view(side) for side, curve in (("lowest", low), ("highest", high)) if len(curve)]
+        limits = [
+            curve.view(side) for side, curve in (("lowest", low), ("highest", high)) if len(curve)
+        ]
         if name == _EVIDENCE:
             limits = [{"name": "highest", "x": [self.step], "y": [alarm_at]}]
-        unit = f", in {self._unit}" if self._unit and "length" in name and "correlation" not in name else ""
+        unit = (
+            f", in {self._unit}"
+            if self._unit and "length" in name and "correlation" not in name
+            else ""
+        )
         return {
             "id": name,
             "title": f"{_title(name)}{unit}",

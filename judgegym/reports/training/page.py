@@ -1,7 +1,8 @@
 """The page of a training run as an HTML document: live, fed by the server of `judgegym view`, or one file.
 
-Texts reach the browser as data, and its scripts put them on the page as text. The size of the page does not depend on
-the run's length: curves have a bounded number of points, and of the groups those are there that the run has kept.
+Texts reach the browser as data, and its scripts put them on the page as text. The size of the page
+does not depend on the run's length: curves have a bounded number of points, and of the groups those
+are there that the run has kept.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def training_page(
         title=f"{state['title']}: training",
         body=render(TEMPLATES / "training.html", state=state, live=live),
         styles=[_SHARED / "report.css", _STATIC / "training.css"],
-        scripts=[*(_SHARED / f"{name}.js" for name in _SHARED_SCRIPTS), *(_STATIC / f"{name}.js" for name in _SCRIPTS)],
+        scripts=[
+            *(_SHARED / f"{name}.js" for name in _SHARED_SCRIPTS),
+            *(_STATIC / f"{name}.js" for name in _SCRIPTS),
+        ],
         data=data(),
         connects=bool(live),
     )
@@ -69,10 +73,14 @@ def _blocks(run: TrainingRun) -> Iterator[bytes]:
     groups = {name: group for name in run.group_ids if (group := run.group(name)) is not None}
     calls = CallsOfRows.read(run.path, {str(group.get("uid")) for group in groups.values()})
     for name, group in groups.items():
-        yield packed_block(f"group-{name}", as_json({**group, "calls": calls_by_rollout(calls, group)}))
+        yield packed_block(
+            f"group-{name}", as_json({**group, "calls": calls_by_rollout(calls, group)})
+        )
 
 
-def calls_by_rollout(calls: CallsOfRows, group: Mapping[str, JSON]) -> dict[str, list[dict[str, Any]]]:
+def calls_by_rollout(
+    calls: CallsOfRows, group: Mapping[str, JSON]
+) -> dict[str, list[dict[str, Any]]]:
     """The calls of a group as views, by the number of the rollout; those for all rollouts are those of ``""``."""
     ledger, found = group.get("ledger"), dict[str, list[dict[str, Any]]]()
     if not isinstance(ledger, int):

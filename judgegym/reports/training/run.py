@@ -1,7 +1,8 @@
 """A training run as it lies on disk, read on as it grows: `monitor.jsonl` and `live.jsonl`.
 
-Guarantees: nothing in the directory is changed, and no lock is taken; only what is new is read; memory is bounded,
-whatever the run's length; a line that is damaged or half written spoils no other one.
+Guarantees: nothing in the directory is changed, and no lock is taken; only what is new is read;
+memory is bounded, whatever the run's length; a line that is damaged or half written spoils no other
+one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class TrainingRun:
 
     Attributes:
         path: the directory.
-        histories: by the name of the judge: in the reward server that of its mount; empty elsewhere.
+        histories: by the name of the judge: in the reward server that of its mount; empty
+            elsewhere.
         alarms: the last ones, the latest first.
         alarm_count: how many there were.
         damaged: lines that could not be read.
@@ -73,7 +75,9 @@ class TrainingRun:
                 self._config = read_settings(self.path)
             return self._read_monitor() | self._read_live()
         except OSError as error:
-            raise RunDirectoryError(f"{error.filename or self.path} cannot be read: {error.strerror}") from error
+            raise RunDirectoryError(
+                f"{error.filename or self.path} cannot be read: {error.strerror}"
+            ) from error
 
     def _read_monitor(self) -> bool:
         path, is_new = self.path / MONITOR, False
@@ -83,7 +87,9 @@ class TrainingRun:
             return False
         with file:
             state = os.fstat(file.fileno())
-            if self._offset and ((state.st_dev, state.st_ino) != self._file or state.st_size < self._offset):
+            if self._offset and (
+                (state.st_dev, state.st_ino) != self._file or state.st_size < self._offset
+            ):
                 self._begin()  # it was replaced, or is that of another run
             self._file = state.st_dev, state.st_ino
             file.seek(self._offset)
@@ -109,7 +115,10 @@ class TrainingRun:
         self._is_ended = "end" in line
         if alarm := mapping_of(line.get("alarm")):
             self.alarm_count += 1
-            self.alarms = [{"judge": judge, "at": line.get("at"), **alarm}, *self.alarms[: MOST_ALARMS - 1]]
+            self.alarms = [
+                {"judge": judge, "at": line.get("at"), **alarm},
+                *self.alarms[: MOST_ALARMS - 1],
+            ]
         if "pause" in line:
             self._pause = mapping_of(line["pause"])
         self._last_at = number_of(line.get("at")) or self._last_at
@@ -131,7 +140,9 @@ class TrainingRun:
                 self.damaged += 1
             elif "status" in line:
                 self._status = mapping_of(line["status"])
-            elif (group := mapping_of(line.get("group"))) and isinstance(number := group.get("number"), int):
+            elif (group := mapping_of(line.get("group"))) and isinstance(
+                number := group.get("number"), int
+            ):
                 judge = text_of(group.get("judge"))
                 group_id = f"{crc32(judge.encode('utf-8', 'replace')):x}-{number}"
                 self._groups[group_id] = data
@@ -167,7 +178,9 @@ class TrainingRun:
             "policy": text_of(wire.lookup(self._config, "openai.model_name")),
             "alarms": self.alarms,
             "alarm_count": self.alarm_count,
-            "judges": [{"name": name, **histories[name].state(gold_judges)} for name in sorted(histories)],
+            "judges": [
+                {"name": name, **histories[name].state(gold_judges)} for name in sorted(histories)
+            ],
             "failures": list(mapping_of(status.get("failures")).items())[:_MOST_ROWS],
             "reasons": mapping_of(status.get("reasons")),
             "dropped": list(mapping_of(status.get("dropped")).items())[:_MOST_ROWS],
@@ -182,7 +195,9 @@ class TrainingRun:
         if self._pause.get("state") == "paused":
             return "paused"
         last = self._written_at
-        if not last or time.time() - last <= _SILENT_S:  # a run that is alive writes every few seconds
+        if (
+            not last or time.time() - last <= _SILENT_S
+        ):  # a run that is alive writes every few seconds
             return "training"
         return "silent" if (self.path / LOCK).exists() else "stopped"
 

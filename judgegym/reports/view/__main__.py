@@ -1,7 +1,7 @@
 """`judgegym view FOLDER`, or `python -m judgegym.reports.view FOLDER`: a page over all runs in a folder.
 
-Exit codes: 2 for wrong input or a port in use; 130 after Ctrl-C and 143 after SIGTERM, which are how it ends; 141
-if the output pipe is closed.
+Exit codes: 2 for wrong input or a port in use; 130 after Ctrl-C and 143 after SIGTERM, which are
+how it ends; 141 if the output pipe is closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ in the folder is changed, symbolic links in it are not followed, and no other ma
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/")
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/"
+    )
     add_address(parser, PORT)
     return parser
 
@@ -32,12 +34,24 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 def add_address(parser: argparse.ArgumentParser, port: int) -> None:
     """Add the flags that say where a page is served, by default at this port."""
     add = parser.add_argument
-    add("--port", type=_port_number, default=port, help="the port; 0 takes a free one (default: %(default)s)")
-    add("--host", choices=LOOPBACK, default=LOOPBACK[0], help="the address of this machine (default: %(default)s)")
+    add(
+        "--port",
+        type=_port_number,
+        default=port,
+        help="the port; 0 takes a free one (default: %(default)s)",
+    )
+    add(
+        "--host",
+        choices=LOOPBACK,
+        default=LOOPBACK[0],
+        help="the address of this machine (default: %(default)s)",
+    )
     add("--open", action="store_true", help="open the page in the browser")
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.view") -> int:
+def main(
+    argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.view"
+) -> int:
     """Run the command until a signal stops it.
 
     Args:
@@ -53,7 +67,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
         from judgegym.judges.core import event_loop
         from judgegym.reports.view.server import serve  # late: help and errors come at once
 
-        return event_loop.run(serve(flags.folder.expanduser(), flags.host, flags.port, opens=flags.open))
+        return event_loop.run(
+            serve(flags.folder.expanduser(), flags.host, flags.port, opens=flags.open)
+        )
 
     return exit_code(command)
 

@@ -15,7 +15,12 @@ from judgegym.monitoring.live_file import LIVE, lines_of
 from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
 from judgegym.reports.results.run import SavedRun, objects_in
 
-_FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count", "eval/user_failed_count")
+_FAILED = (
+    "eval/judge_failed_count",
+    "eval/unparsable_count",
+    "eval/policy_failed_count",
+    "eval/user_failed_count",
+)
 _LONGEST_COUNTED = 100_000_000
 _BLOCK = 1_000_000
 
@@ -34,7 +39,9 @@ def name_of(path: Path, folder: Path) -> str:
 
 def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
     """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
-    texts = dict.fromkeys(("environment", "policy", "judge", "interval", "metric", "data", "state"), "")
+    texts = dict.fromkeys(
+        ("environment", "policy", "judge", "interval", "metric", "data", "state"), ""
+    )
     entry = {
         "id": id_of(run.path, folder),
         "name": name_of(run.path, folder),
@@ -53,11 +60,20 @@ def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
         known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
         known["data"] = _named(wire.lookup(run.run.config, "env.train_prompt_dataset"))
         ended = ", ended" if status.get("is_over") is True else ""
-        return {**entry, **known, "state": f"training{f', step {step}' if isinstance(step, int) else ''}{ended}"}
+        return {
+            **entry,
+            **known,
+            "state": f"training{f', step {step}' if isinstance(step, int) else ''}{ended}",
+        }
     if isinstance(run, SavedGroups):
         groups, data = _lines(run.path), wire.lookup(run.run.config, "env.train_prompt_dataset")
         rows = _cell("groups" if groups is None else f"{groups:,} groups", groups)
-        known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows, "data": _named(data)}
+        known = {
+            "policy": run.run.policy,
+            "judge": run.run.judge,
+            "rows": rows,
+            "data": _named(data),
+        }
         return {**entry, **known, "state": "groups of rollouts"}
     entry |= {"environment": run.environment, "policy": run.policy, "judge": run.judge}
     if not run.is_complete:
@@ -76,7 +92,11 @@ def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
         return {**entry, "result": _cell("none")}
     value, interval = run.headline.value, run.headline.interval
     bounds = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
-    result = {"result": _cell(f"{value:.4f}", value), "interval": bounds, "metric": run.headline.words}
+    result = {
+        "result": _cell(f"{value:.4f}", value),
+        "interval": bounds,
+        "metric": run.headline.words,
+    }
     return {**entry, **result, "is_comparable": True}
 
 
@@ -93,7 +113,9 @@ def _cost(run: SavedRun) -> dict[str, Any]:
     if len(known) == len(asked):
         total = sum(known.values())
         return _cell(_dollars(total), total) if known else _cell("")
-    return _cell(", ".join(f"{role} {_dollars(cost)}" for role, cost in known.items()) or "not known")
+    return _cell(
+        ", ".join(f"{role} {_dollars(cost)}" for role, cost in known.items()) or "not known"
+    )
 
 
 def _dollars(cost: float) -> str:

@@ -1,8 +1,9 @@
 """An HTTP server for the browser of this machine alone, until a signal.
 
-Guarantees: requests are answered only if they are addressed to this machine by one of its own names, so that a foreign
-page that has made its name point here (DNS rebinding) reads nothing; nothing is answered to a page of another site, no
-method but GET and POST; and no response may be framed, sniffed, cached or read across origins.
+Guarantees: requests are answered only if they are addressed to this machine by one of its own
+names, so that a foreign page that has made its name point here (DNS rebinding) reads nothing;
+nothing is answered to a page of another site, no method but GET and POST; and no response may be
+framed, sniffed, cached or read across origins.
 """
 
 from __future__ import annotations
@@ -62,13 +63,17 @@ async def serve_on_loopback(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.put_nowait, number)
     try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
     except OSError as error:
         reason = f"{os.strerror(error.errno or 0)}; --port=0 takes a free port"
         raise SettingsError(f"cannot listen at --host={host} --port={port}: {reason}") from error
     logger = logging.getLogger(__name__)
     # A request that is no HTTP is answered with 400, and is no fault of the server.
-    logger.addFilter(lambda each: each.exc_info is None or not isinstance(each.exc_info[1], HttpProcessingError))
+    logger.addFilter(
+        lambda each: each.exc_info is None or not isinstance(each.exc_info[1], HttpProcessingError)
+    )
     runner = web.AppRunner(app, access_log=None, logger=logger, shutdown_timeout=_PATIENCE_S)
     await runner.setup()
     await web.SockSite(runner, listener).start()
@@ -95,10 +100,14 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what is not a request of this machine's own browser."""
     if request.method not in _METHODS:
         allowed = ", ".join(_METHODS)
-        return web.Response(status=405, text=f"only {allowed} is answered here\n", headers={"Allow": allowed})
+        return web.Response(
+            status=405, text=f"only {allowed} is answered here\n", headers={"Allow": allowed}
+        )
     hosts = request.headers.getall("Host", [])
     if len(hosts) != 1 or not is_own_name(hosts[0]):
-        return web.Response(status=403, text="this server answers only to 127.0.0.1, [::1] and localhost\n")
+        return web.Response(
+            status=403, text="this server answers only to 127.0.0.1, [::1] and localhost\n"
+        )
     if request.headers.get("Sec-Fetch-Site") not in (None, "none", "same-origin", "same-site"):
         return web.Response(status=403, text="this server answers no page of another site\n")
     return await handler(request)
@@ -125,4 +134,6 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
 def html_response(page: bytes, status: int = 200) -> web.Response:
     """A document that was just made, with its own policy as a header, too."""
     headers = {"Content-Security-Policy": f"{policy_of(page)}; {UNFRAMED}"}
-    return web.Response(body=page, status=status, content_type="text/html", charset="utf-8", headers=headers)
+    return web.Response(
+        body=page, status=status, content_type="text/html", charset="utf-8", headers=headers
+    )

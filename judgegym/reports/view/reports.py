@@ -1,9 +1,9 @@
 """The reports of runs: the file in the run directory if it is up to date, or else one that is made now.
 
-Guarantees: nothing in the run directory is changed, so that a folder that may only be read works; a report is made once
-for each state of its files; no file is served but a page of this version of the package, whose scripts are its own. A
-file that somebody has planted in a run directory, with such a page's policy, runs nothing, leads nowhere by itself and
-asks no other machine for anything.
+Guarantees: nothing in the run directory is changed, so that a folder that may only be read works; a
+report is made once for each state of its files; no file is served but a page of this version of the
+package, whose scripts are its own. A file that somebody has planted in a run directory, with such a
+page's policy, runs nothing, leads nowhere by itself and asks no other machine for anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _META_POLICY = re.compile(rb'<meta http-equiv="Content-Security-Policy" content=
 _POLICY_WITHIN = 20_000
 _PART = 1 << 20
 _LONGEST = 16
-_LEADS_AWAY = re.compile(rb"<(?:meta|link|base|form|area|embed|frame|iframe|object|portal|video|audio)(?![a-z])", re.I)
+_LEADS_AWAY = re.compile(
+    rb"<(?:meta|link|base|form|area|embed|frame|iframe|object|portal|video|audio)(?![a-z])", re.I
+)
 """Elements of which a page has those of its head alone, since no text or data in it has a `<`; some of them load
 something or lead away whatever the policy says."""
 
@@ -100,8 +102,12 @@ def _is_current(path: Path) -> bool:
     try:
         if report.is_symlink() or not report.is_file():
             return False
-        sources = [path] if path.is_file() else [path / name for name in _NEWER if (path / name).exists()]
-        if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources or [path]):
+        sources = (
+            [path] if path.is_file() else [path / name for name in _NEWER if (path / name).exists()]
+        )
+        if report.stat().st_mtime_ns < max(
+            source.stat().st_mtime_ns for source in sources or [path]
+        ):
             return False
         with report.open("rb") as file:
             return policy_of(file.read(_POLICY_WITHIN)) == report_policy() and _leads_nowhere(file)

@@ -1,7 +1,7 @@
 """The page over all runs of a folder, on this machine until a signal: the list, the report of a run, comparisons.
 
-A run is addressed by a digest of its path in the folder, and only what is found in the folder has one: no address leads
-out of it. The folder is read again for each request.
+A run is addressed by a digest of its path in the folder, and only what is found in the folder has
+one: no address leads out of it. The folder is read again for each request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
     paths_in(folder)
     with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
         told = f"the runs in {folder} are at {{url}} (Ctrl-C stops)"
-        return await serve_on_loopback(app_of(folder, Reports(Path(made))), host, port, told, opens=opens)
+        return await serve_on_loopback(
+            app_of(folder, Reports(Path(made))), host, port, told, opens=opens
+        )
 
 
 def app_of(folder: Path, reports: Reports) -> web.Application:
@@ -89,13 +91,22 @@ def _problem(
     label: str = "",
 ) -> web.Response:
     """Why there is nothing to show, and a way to compare the runs `keys` across conditions all the same."""
-    body = render(TEMPLATES / "view_problem.html", title=title, reason=reason, across=across, keys=keys, label=label)
+    body = render(
+        TEMPLATES / "view_problem.html",
+        title=title,
+        reason=reason,
+        across=across,
+        keys=keys,
+        label=label,
+    )
     return html_response(_page(title, body), status)
 
 
 def _page(title: str, body: str, scripts: Sequence[Path] = ()) -> bytes:
     styles = [_STATIC / "view.css"]
-    return b"".join(document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True))
+    return b"".join(
+        document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
+    )
 
 
 class _Views:
@@ -127,18 +138,28 @@ class _Views:
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """The comparison of runs; the oldest is the reference."""
         keys = [*dict.fromkeys(request.query.getall("run", []))]
-        across = [condition for condition in CONDITIONS if condition in request.query.getall("across", [])]
+        across = [
+            condition for condition in CONDITIONS if condition in request.query.getall("across", [])
+        ]
         if not 2 <= len(keys) <= MOST_COMPARED:
-            return _problem(400, "Nothing to compare", f"Tick two runs or more, at most {MOST_COMPARED}.")
+            return _problem(
+                400, "Nothing to compare", f"Tick two runs or more, at most {MOST_COMPARED}."
+            )
         paths = await in_thread(self._paths)
         if any(key not in paths or paths[key].is_file() for key in keys):
-            return _problem(404, "There is no such run", "A ticked run is not in the folder any more.")
+            return _problem(
+                404, "There is no such run", "A ticked run is not in the folder any more."
+            )
         try:
             async with self._one:
-                return html_response(await in_thread(lambda: self._compared([paths[key] for key in keys], across)))
+                return html_response(
+                    await in_thread(lambda: self._compared([paths[key] for key in keys], across))
+                )
         except NotComparableError as error:
             differ = error.conditions
-            label = " and ".join("judges" if condition == "judge" else condition for condition in differ)
+            label = " and ".join(
+                "judges" if condition == "judge" else condition for condition in differ
+            )
             allowed = [*dict.fromkeys([*across, *differ])] if differ else []
             title = "These runs are not compared"
             return _problem(409, title, str(error), keys=keys, across=allowed, label=label)
@@ -158,7 +179,9 @@ class _Views:
 async def _sent(request: web.Request, report: Path) -> web.StreamResponse:
     """Send a file that may be large, part by part."""
     with report.open("rb") as file:
-        response = web.StreamResponse(headers={"Content-Security-Policy": f"{report_policy()}; {UNFRAMED}"})
+        response = web.StreamResponse(
+            headers={"Content-Security-Policy": f"{report_policy()}; {UNFRAMED}"}
+        )
         response.content_type, response.charset = "text/html", "utf-8"
         await response.prepare(request)
         with suppress(ConnectionError):  # the browser has left

@@ -1,12 +1,12 @@
 """Training runs in `judgegym view`: the page, and what it asks for while the run goes on.
 
-The files of a run are looked at twice a second while a browser shows it; what is new is sent as a server-sent event
-with the whole state, whose size is bounded. So a line shows within a second of being written, whoever writes it, and a
-browser that was away misses nothing.
+The files of a run are looked at twice a second while a browser shows it; what is new is sent as a
+server-sent event with the whole state, whose size is bounded. So a line shows within a second of
+being written, whoever writes it, and a browser that was away misses nothing.
 
-Guarantees: nothing in the folder is changed, but that a paused run is told to go on by a request with the token that
-its page holds, which no other site can read; one reader for each run, for all browsers; a slow browser holds up none
-but itself, and nothing is queued for it.
+Guarantees: nothing in the folder is changed, but that a paused run is told to go on by a request
+with the token that its page holds, which no other site can read; one reader for each run, for all
+browsers; a slow browser holds up none but itself, and nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class _Reader:
                 is_new = await in_thread(self.run.poll)
                 self._read_at = now
                 if is_new or not self.version or now - self._standing_at >= _STANDING_S:
-                    self._state, self._standing_at = await in_thread(lambda: as_json(self.run.state())), now
+                    self._state, self._standing_at = (
+                        await in_thread(lambda: as_json(self.run.state())),
+                        now,
+                    )
                     self.version += 1
         return self._state
 
@@ -127,7 +130,8 @@ class TrainingViews:
         given = request.headers.get(TOKEN, "")
         if not secrets.compare_digest(given.encode(), self._token.encode()):
             return web.Response(
-                status=403, text="the token is not that of a page of this server: load the page again\n"
+                status=403,
+                text="the token is not that of a page of this server: load the page again\n",
             )
         reader = await self._asked(request)
         if reader.run.state()["standing"] != "paused":
@@ -135,7 +139,9 @@ class TrainingViews:
         try:
             await in_thread(lambda: request_resume(reader.run.path))
         except OSError as error:
-            return web.Response(status=500, text=f"{reader.run.path} cannot be written to: {error.strerror}\n")
+            return web.Response(
+                status=500, text=f"{reader.run.path} cannot be written to: {error.strerror}\n"
+            )
         return web.Response(status=202, text="it goes on within a second\n")
 
     async def _asked(self, request: web.Request) -> _Reader:

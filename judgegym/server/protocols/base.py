@@ -33,7 +33,8 @@ class RequestBody(BaseModel):
         answer: the name of the reply's schema in `/openapi.json`.
         names_judge: the body may name the judge, for callers that cannot choose a path.
         compares: it needs a judge that compares responses.
-        tells_faults: its reply says of a response that there was nothing to judge, and why; otherwise an error does.
+        tells_faults: its reply says of a response that there was nothing to judge, and why;
+            otherwise an error does.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -59,7 +60,9 @@ class RequestBody(BaseModel):
         """
 
     @abstractmethod
-    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+    def reply(
+        self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
+    ) -> ServerResponse:
         """The response for the results.
 
         Raises:
@@ -72,7 +75,9 @@ class RequestBody(BaseModel):
         return False
 
     @classmethod
-    def refused(cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ServerResponse:
+    def refused(
+        cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
+    ) -> ServerResponse:
         """The answer to a request that is not judged: its error, unless the caller needs another form.
 
         Raises:

@@ -2,10 +2,11 @@
 
 Finds a policy's response in the text that a trainer has decoded: prompt and response in one.
 
-Such a text need not begin with the prompt as it was before tokenizing: white space and special tokens differ, and a
-prompt that is too long is cut from the left. Guarantees: no part of the prompt is taken for the response, and a
-header of a turn that the policy itself has written hides nothing of what it wrote before; where both cannot be had,
-there is no response. Linear time on any text.
+Such a text need not begin with the prompt as it was before tokenizing: white space and special
+tokens differ, and a
+prompt that is too long is cut from the left. Guarantees: no part of the prompt is taken for the
+response, and a header of a turn that the policy itself has written hides nothing of what it wrote
+before; where both cannot be had, there is no response. Linear time on any text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from judgegym.llm.template_tokens import TEMPLATE_TOKEN, without_trailing_tokens
 # Role and text of a turn: ChatML (Qwen and others), Llama 3, Gemma.
 _TURNS = (
     re.compile(r"<\|im_start\|>(?P<role>\w+)\n(?P<text>.*?)(?:<\|im_end\|>|\Z)", re.DOTALL),
-    re.compile(r"<\|start_header_id\|>(?P<role>\w+)<\|end_header_id\|>\n\n(?P<text>.*?)(?:<\|eot_id\|>|\Z)", re.DOTALL),
+    re.compile(
+        r"<\|start_header_id\|>(?P<role>\w+)<\|end_header_id\|>\n\n(?P<text>.*?)(?:<\|eot_id\|>|\Z)",
+        re.DOTALL,
+    ),
     re.compile(r"<start_of_turn>(?P<role>\w+)\n(?P<text>.*?)(?:<end_of_turn>|\Z)", re.DOTALL),
 )
 
@@ -40,9 +44,13 @@ def plain_response(text: str) -> str:
     return without_trailing_tokens(text).strip()
 
 
-NOT_FOUND = "the response was not found in the query: it neither begins with the prompt nor has one assistant's header"
+NOT_FOUND = (
+    "the response was not found in the query: it neither begins with the prompt nor has one "
+    "assistant's header"
+)
 
-# The header of an assistant's turn: ChatML, Llama 3, Gemma, gpt-oss, Granite, Kimi, Cohere, DeepSeek, Phi, Mistral.
+# The header of an assistant's turn: ChatML, Llama 3, Gemma, gpt-oss, Granite, Kimi, Cohere,
+# DeepSeek, Phi, Mistral.
 _HEADER = re.compile(
     r"<\|im_start\|>assistant\n|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model\n|<\|turn>model\n"
     r"|<\|start\|>assistant(?:<\|channel\|>final)?<\|message\|>|<\|start_of_role\|>assistant<\|end_of_role\|>"
@@ -69,7 +77,9 @@ def response_in(query: str, prompt: str) -> str | None:
     length = _asked_length(words, asked.lstrip(_HALF_A_CHARACTER))
     if length is None:
         return _after_header(query, prompt)
-    return _after(query, length, ending=TEMPLATE_TOKEN.findall(prompt, _place_after(prompt, len(asked))))
+    return _after(
+        query, length, ending=TEMPLATE_TOKEN.findall(prompt, _place_after(prompt, len(asked)))
+    )
 
 
 def _words(text: str) -> str:

@@ -46,7 +46,8 @@ class ScoreBody(RequestBody):
         criteria: criteria with points: a list of texts and objects, or a mapping of names to these.
         context: the text that the response should be based on; a list is joined with newlines.
         tools: the definitions of the tools that the policy was offered, as in OpenAI's chat API.
-        group: with `response`, the id of the group to which it belongs, for a judge that compares (`--group_size`).
+        group: with `response`, the id of the group to which it belongs, for a judge that compares
+            (`--group_size`).
         member: with `response`, its id in the group, by which a repeated request is known.
     """
 
@@ -78,7 +79,9 @@ class ScoreBody(RequestBody):
         if (self.response is None) == (self.responses is None):
             raise ValueError("expected either response or responses")
         if self.responses is not None and (self.group is not None or self.member is not None):
-            raise ValueError("group and member: only with response; responses are a group of their own")
+            raise ValueError(
+                "group and member: only with response; responses are a group of their own"
+            )
         return self
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
@@ -87,15 +90,26 @@ class ScoreBody(RequestBody):
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
         tools = read_tools(self.tools)
         with images_shown():
-            task = judge_task_of(prompt_text(self.prompt, tools), [*map(answer_of, responses)], fields)
-            traces, images = tuple(map(answer_turns, responses)), images_of(answer_turns(self.prompt))
-        task = replace(task, traces=traces, tools=tools, group=id_of(self.group), member=id_of(self.member))
+            task = judge_task_of(
+                prompt_text(self.prompt, tools), [*map(answer_of, responses)], fields
+            )
+            traces, images = (
+                tuple(map(answer_turns, responses)),
+                images_of(answer_turns(self.prompt)),
+            )
+        task = replace(
+            task, traces=traces, tools=tools, group=id_of(self.group), member=id_of(self.member)
+        )
         return [replace(task, images=images).numbered()] if task.responses else []
 
-    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+    def reply(
+        self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
+    ) -> ServerResponse:
         """The result of one response, or `results` of several."""
         if self.responses is not None:
-            return json_response({"results": [result_json(result) for result in (results[0] if results else ())]})
+            return json_response(
+                {"results": [result_json(result) for result in (results[0] if results else ())]}
+            )
         return json_response(result_json(results[0][0]))
 
 

@@ -1,43 +1,50 @@
 """NeMo Gym's resources server: `/seed_session`, `/verify`, `/close_session`, `/aggregate_metrics`, `/reverify_mode`.
 
-A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the collector leaves the
-row out and tries it again, and `mask_sample`, by which trainers leave it out of the loss: at the top level, and in
-`instance_config`, the only place where NeMo-RL reads it. A masked row still counts in the baseline of its group;
-therefore its `reward` is the mean of the others, as far as they are known. Clients that know none of
-this take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in
-the first form a row that cannot be judged is a failed row, too, and not an error.
+A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the
+collector leaves the row out and tries it again, and `mask_sample`, by which trainers leave it out
+of the loss: at the top level, and in `instance_config`, the only place where NeMo-RL reads it. A
+masked row still counts in the baseline of its group; therefore its `reward` is the mean of the
+others, as far as they are known. Clients that know none of this take `on_failure=http`: HTTP 503
+without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in the first form a row
+that cannot be judged is a failed row, too, and not an error.
 
-A rollout whose own response has failed (`status` failed, cancelled, in_progress or queued, `error`, or content that was
-filtered) is a failed row, too, and no judge is asked: its text is no whole answer. Its class is `policy_failed`, which
-the collector tries again and a re-verification of failed judges leaves alone. One that was cut off at its limit is
-judged.
+A rollout whose own response has failed (`status` failed, cancelled, in_progress or queued, `error`,
+or content that was filtered) is a failed row, too, and no judge is asked: its text is no whole
+answer. Its class is `policy_failed`, which the collector tries again and a re-verification of
+failed judges leaves alone. One that was cut off at its limit is judged.
 
-`reward_components` are not sent: NeMo-RL ends training if they do not sum to the reward, and those of a judge (a raw
-score, verdicts that are weighted) do not. They are in `judge_components`.
+`reward_components` are not sent: NeMo-RL ends training if they do not sum to the reward, and those
+of a judge (a raw score, verdicts that are weighted) do not. They are in `judge_components`.
 
-A row says to which group its rollout belongs, for judges that compare (`--group_size`): `_ng_group_id`, else
-`_ng_task_index`, each with the attempt; and `_ng_rollout_index` says which of the group it is.
+A row says to which group its rollout belongs, for judges that compare (`--group_size`):
+`_ng_group_id`, else `_ng_task_index`, each with the attempt; and `_ng_rollout_index` says which of
+the group it is.
 
-Environment servers (NeMo Gym 0.7) name the episode when they seed a session, and not in the row of `/verify`: the
-session's cookie says which task it is (the group) and which rollout. They refuse a reply with fields that begin with
-`_ng_`, and make a failed episode of an HTTP error: it ends nothing, and after a 503 the collector tries it again.
-Within a session a failure is therefore an HTTP error.
+Environment servers (NeMo Gym 0.7) name the episode when they seed a session, and not in the row of
+`/verify`: the session's cookie says which task it is (the group) and which rollout. They refuse a
+reply with fields that begin with `_ng_`, and make a failed episode of an HTTP error: it ends
+nothing, and after a 503 the collector tries it again. Within a session a failure is therefore an
+HTTP error.
 
-Source: NeMo Gym 0.5 and 0.7, for `_ng_group_id` the cohorts of its later GenRM server, and for what a trainer reads
-NeMo-RL's `rollouts.py` and `environments/nemo_gym.py` (August 2026).
+Source: NeMo Gym 0.5 and 0.7, for `_ng_group_id` the cohorts of its later GenRM server, and for what
+a trainer reads NeMo-RL's `rollouts.py` and `environments/nemo_gym.py` (August 2026).
 
-NeMo Gym's `/aggregate_metrics`: statistics over the rollouts of a run, in the shape that its agent reads.
+NeMo Gym's `/aggregate_metrics`: statistics over the rollouts of a run, in the shape that its agent
+reads.
 
-The agent fills a field that is missing with an empty one, without an error; so the shape matters: a list of statistics
-for each task, a mapping of statistics of all rollouts (`mean/reward`, `std/raw`, …), and the headline ones among them.
-A failed or masked rollout counts in `num_failed` and in no statistic; NeMo Gym 0.7 does not send failed ones here.
+The agent fills a field that is missing with an empty one, without an error; so the shape matters: a
+list of statistics for each task, a mapping of statistics of all rollouts (`mean/reward`, `std/raw`,
+…), and the headline ones among them. A failed or masked rollout counts in `num_failed` and in no
+statistic; NeMo Gym 0.7 does not send failed ones here.
 
-NeMo Gym's `POST /compare`: the rewards of several responses to one conversation, for judges that compare.
+NeMo Gym's `POST /compare`: the rewards of several responses to one conversation, for judges that
+compare.
 
-The rewards are from 0 to 1. The answer has a number for each response and no other way to say that there is none:
-a response that the judge failed to score gets the mean of the other rewards, which leaves their advantages as they are;
-`metrics.judge_failed` counts such responses, and `comparison_results` says which they are and why. With
-`on_failure=http`, and where no response has a reward, the answer is HTTP 503.
+The rewards are from 0 to 1. The answer has a number for each response and no other way to say that
+there is none: a response that the judge failed to score gets the mean of the other rewards, which
+leaves their advantages as they are; `metrics.judge_failed` counts such responses, and
+`comparison_results` says which they are and why. With `on_failure=http`, and where no response has
+a reward, the answer is HTTP 503.
 
 Source: NeMo Gym 0.5, its GenRM server and the client of it.
 """
@@ -131,8 +138,13 @@ def seed_session(raw: Mapping[str, JSON]) -> ServerResponse:
     if SESSION not in raw:
         return json_response({})
     seed = validated(_Seed, raw)
-    group = hashlib.sha256(wire.dumps([seed.task_id.taskset, seed.task_id.task_id])).hexdigest()[:32]
-    cookie = f"{_COOKIE}={group}.{seed.episode_id.attempt}.{seed.episode_id.rollout_id}; Path=/; HttpOnly"
+    group = hashlib.sha256(wire.dumps([seed.task_id.taskset, seed.task_id.task_id])).hexdigest()[
+        :32
+    ]
+    cookie = (
+        f"{_COOKIE}={group}.{seed.episode_id.attempt}.{seed.episode_id.rollout_id}; Path=/; "
+        "HttpOnly"
+    )
     return json_response({SESSION: seed.resources_session_id}, headers={"Set-Cookie": cookie})
 
 
@@ -219,16 +231,22 @@ class VerifyBody(RequestBody):
         try:
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
-            raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
+            raise ValueError(
+                f"the row cannot be echoed: {type(error).__name__}: {error}"
+            ) from error
         fields = usual_fields(raw)
-        rubric, levels = rubric_of(self.principle if fields.get("rubric") is None else fields["rubric"])
+        rubric, levels = rubric_of(
+            self.principle if fields.get("rubric") is None else fields["rubric"]
+        )
         reference = fields.get("reference")
         asked = self.responses_create_params.input if self.question is None else self.question
         tools = read_tools(self.responses_create_params.tools)
         with images_shown():
             turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
             trace = final_turns(self.response.output)
-        prompt = asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools))
+        prompt = (
+            asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools))
+        )
         shown = _texts_in(fields)
         return [
             JudgeTask(
@@ -259,7 +277,9 @@ class VerifyBody(RequestBody):
         except ValueError:
             return None
 
-    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+    def reply(
+        self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
+    ) -> ServerResponse:
         """The row with the reward and its components, or with what says that there is none.
 
         Raises:
@@ -274,14 +294,18 @@ class VerifyBody(RequestBody):
                 raise refusal(result)
             cause = JUDGE_FAILED if fault is None else POLICY_FAILED
             reward = answers.placeholder(result.others)
-            return _failed_row(raw, cause, kind=result.status, reason=result.explanation, reward=reward)
+            return _failed_row(
+                raw, cause, kind=result.status, reason=result.explanation, reward=reward
+            )
         row = _without_earlier_answer(raw)
         if result.is_invalid:
             row |= {"reward": answers.invalid_completion_score, _INVALID: True}
             return json_response(row, failed=result.status)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
         # Metrics are taken from numbers at the top level only; a field of the row keeps its name.
-        numbers = {(f"judge_{name}" if name in row else name): value for name, value in components.items()}
+        numbers = {
+            (f"judge_{name}" if name in row else name): value for name, value in components.items()
+        }
         return json_response({**row, **numbers, "reward": result.score, COMPONENTS: components})
 
     @classmethod
@@ -290,7 +314,9 @@ class VerifyBody(RequestBody):
         return answers.on_failure != "http"
 
     @classmethod
-    def refused(cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ServerResponse:
+    def refused(
+        cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
+    ) -> ServerResponse:
         """A failed row, unless failures are told by HTTP.
 
         Raises:
@@ -300,7 +326,9 @@ class VerifyBody(RequestBody):
             raise error
         cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
         kind = INVALID_ROW if cause == INVALID_ROW else error.kind
-        return _failed_row(raw, cause, kind=kind, reason=error.message, reward=answers.placeholder(error.others))
+        return _failed_row(
+            raw, cause, kind=kind, reason=error.message, reward=answers.placeholder(error.others)
+        )
 
 
 def _group_of(raw: Mapping[str, JSON]) -> str | None:
@@ -324,8 +352,8 @@ def _member_of(raw: Mapping[str, JSON]) -> str | None:
 def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     """What is judged of a rollout: its last message, or if there are tool calls all turns; none without any text.
 
-    With tools the messages, the calls with their arguments, and the outputs are judged, in their order: a rollout that
-    ends in a call is an answer, too. Reasoning is not shown.
+    With tools the messages, the calls with their arguments, and the outputs are judged, in their
+    order: a rollout that ends in a call is an answer, too. Reasoning is not shown.
     """
     turns = turns_of_items(output)
     if all(item.get("type", "message") in ("message", "reasoning") for item in output):
@@ -338,7 +366,11 @@ def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """The request's fields without those of an earlier answer, which a row that is verified again still has."""
     earlier = (raw.get(COMPONENTS), raw.get(_OF_OLDER_SERVERS))
     stale = _OF_AN_EARLIER_ANSWER.union(*(names for names in earlier if isinstance(names, Mapping)))
-    row = {name: value for name, value in raw.items() if name not in stale and not name.startswith(_EARLIER_FAILURE)}
+    row = {
+        name: value
+        for name, value in raw.items()
+        if name not in stale and not name.startswith(_EARLIER_FAILURE)
+    }
     if _EPISODE in raw:
         row = {name: value for name, value in row.items() if not name.startswith(_OWN)}
     config = raw.get(CONFIG)
@@ -349,8 +381,12 @@ def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     return row
 
 
-def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float) -> ServerResponse:
-    row: dict[str, JSON] = {name: value for name, value in _without_earlier_answer(raw).items() if _is_json(value)}
+def _failed_row(
+    raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float
+) -> ServerResponse:
+    row: dict[str, JSON] = {
+        name: value for name, value in _without_earlier_answer(raw).items() if _is_json(value)
+    }
     row |= {
         "reward": reward,
         MASK: True,
@@ -394,14 +430,24 @@ class AggregateBody(BaseModel):
 
 def aggregate(body: AggregateBody) -> dict[str, JSON]:
     """The statistics of a run's rollouts."""
-    judged = [rollout for rollout in body.verify_responses if FAILURE not in rollout and rollout.get(MASK) is not True]
-    if any(_INVALID in rollout for rollout in judged):  # a share of all, which those that are valid do not name
+    judged = [
+        rollout
+        for rollout in body.verify_responses
+        if FAILURE not in rollout and rollout.get(MASK) is not True
+    ]
+    if any(
+        _INVALID in rollout for rollout in judged
+    ):  # a share of all, which those that are valid do not name
         judged = [{_INVALID: False, **rollout} for rollout in judged]
     by_task = _grouped(judged, TASK)
     groups: list[JSON] = [
-        {TASK: task, "num_rollouts": len(rollouts), **_statistics(rollouts)} for task, rollouts in by_task.items()
+        {TASK: task, "num_rollouts": len(rollouts), **_statistics(rollouts)}
+        for task, rollouts in by_task.items()
     ]
-    counts = {"num_responses": len(body.verify_responses), "num_failed": len(body.verify_responses) - len(judged)}
+    counts = {
+        "num_responses": len(body.verify_responses),
+        "num_failed": len(body.verify_responses) - len(judged),
+    }
     overall = _statistics(judged)
     headline = {name: value for name, value in overall.items() if name.startswith("mean/")}
     if not body.verify_responses:
@@ -442,7 +488,11 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
         usage = response.get("usage") if isinstance(response, Mapping) else None
         for source in (usage, rollout):
             for name, value in source.items() if isinstance(source, Mapping) else ():
-                if not name.startswith(_OWN) and name != MASK and (number := _number(value)) is not None:
+                if (
+                    not name.startswith(_OWN)
+                    and name != MASK
+                    and (number := _number(value)) is not None
+                ):
                     columns.setdefault(name, []).append(number)
     found: dict[str, float] = {}
     for name, values in columns.items():
@@ -450,7 +500,9 @@ def _statistics(rollouts: Iterable[Rollout]) -> dict[str, float]:
         found[f"max/{name}"] = max(values)
         found[f"min/{name}"] = min(values)
         # The sum of two may be beyond the range of a float.
-        found[f"median/{name}"] = statistics.median_low(values) / 2 + statistics.median_high(values) / 2
+        found[f"median/{name}"] = (
+            statistics.median_low(values) / 2 + statistics.median_high(values) / 2
+        )
         with suppress(OverflowError):
             found[f"std/{name}"] = statistics.stdev(values) if len(values) > 1 else 0.0
     return found
@@ -485,9 +537,15 @@ class CompareBody(RequestBody):
         whole = [response for response in self.response_objs if response.failure is None]
         traces = tuple(final_turns(response.output) for response in whole)
         responses = tuple(map(transcript, traces))
-        return [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)] if traces else []
+        return (
+            [JudgeTask(prompt, responses, rubric=self.principle or None, traces=traces)]
+            if traces
+            else []
+        )
 
-    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+    def reply(
+        self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
+    ) -> ServerResponse:
         """Rewards in the order of the responses.
 
         Raises:
@@ -495,7 +553,9 @@ class CompareBody(RequestBody):
         """
         judged = iter(results[0] if results else ())
         faults = [response.failure for response in self.response_objs]
-        of_all = [next(judged) if fault is None else failure(fault, POLICY_FAILED) for fault in faults]
+        of_all = [
+            next(judged) if fault is None else failure(fault, POLICY_FAILED) for fault in faults
+        ]
         known = [None if result.is_failed else answers.number(result) for result in of_all]
         others = [reward for reward in known if reward is not None]
         failed = next((result for result in of_all if result.is_failed), None)

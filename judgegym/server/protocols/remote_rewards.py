@@ -1,18 +1,20 @@
 """Remote rewards of OpenRLHF, `POST /get_reward`, and of slime, `POST /slime`.
 
-OpenRLHF reads no flag: it trains every number as a reward. So a failed judge is HTTP 503, which its client sends again
-five times; then the sample has no reward, which ends the run. With `on_failure=score` the fallback is sent, flagged in
-`extra_logs.judge_failed`, also by a server that is full. A query in which the response cannot be told from the prompt
-is HTTP 422, and no judge is called; with `on_failure=score` it is a failure. An empty response gets
-`invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call.
+OpenRLHF reads no flag: it trains every number as a reward. So a failed judge is HTTP 503, which its
+client sends again five times; then the sample has no reward, which ends the run. With
+`on_failure=score` the fallback is sent, flagged in `extra_logs.judge_failed`, also by a server that
+is full. A query in which the response cannot be told from the prompt is HTTP 422, and no judge is
+called; with `on_failure=score` it is a failure. An empty response gets `invalid_completion_score`,
+flagged in `extra_logs.invalid_completion`, and costs no call.
 
 Source: OpenRLHF 0.11, its remote reward model client.
 
 slime's remote reward model: `POST /slime`, answered by a bare number.
 
-The protocol has no field for a failure, and slime trains every number as a reward. So a failed judge is HTTP 503, which
-slime sends again for some minutes; then it ends the run. With `on_failure=score` the fallback is sent, with the header
-`X-Judge-Failed`; an empty response gets `invalid_completion_score`, with `X-Invalid-Completion`. slime reads no header.
+The protocol has no field for a failure, and slime trains every number as a reward. So a failed
+judge is HTTP 503, which slime sends again for some minutes; then it ends the run. With
+`on_failure=score` the fallback is sent, with the header `X-Judge-Failed`; an empty response gets
+`invalid_completion_score`, with `X-Invalid-Completion`. slime reads no header.
 
 Source: slime, `--rm-type remote_rm`.
 """
@@ -32,7 +34,12 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.protocols.base import RequestBody, Results, id_of
-from judgegym.server.protocols.chat_tokens import NOT_FOUND, plain_prompt, plain_response, response_in
+from judgegym.server.protocols.chat_tokens import (
+    NOT_FOUND,
+    plain_prompt,
+    plain_response,
+    response_in,
+)
 from judgegym.server.request import ServerResponse, json_response
 
 _SHOWN = 80
@@ -52,10 +59,13 @@ class RewardBody(RequestBody):
 
     @model_validator(mode="after")
     def _is_parallel(self) -> Self:
-        if len(self.prompts) != len(self.query) or (self.labels is not None and len(self.labels) != len(self.query)):
+        if len(self.prompts) != len(self.query) or (
+            self.labels is not None and len(self.labels) != len(self.query)
+        ):
             labels = "" if self.labels is None else f" and {len(self.labels)} labels"
             raise ValueError(
-                f"expected lists of one length, found {len(self.query)} queries, {len(self.prompts)} prompts{labels}"
+                f"expected lists of one length, found {len(self.query)} queries, "
+                f"{len(self.prompts)} prompts{labels}"
             )
         return self
 
@@ -66,11 +76,16 @@ class RewardBody(RequestBody):
         for place, (query, prompt, label) in enumerate(rows):
             response = response_in(query, prompt)
             fault = f"query[{place}]: {NOT_FOUND}" if response is None else None
-            task = labelled(JudgeTask(plain_prompt(prompt), (plain_response(response or ""),), fault=fault), label)
+            task = labelled(
+                JudgeTask(plain_prompt(prompt), (plain_response(response or ""),), fault=fault),
+                label,
+            )
             tasks.append(task)
         return tasks
 
-    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+    def reply(
+        self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
+    ) -> ServerResponse:
         """Rewards in the order of the queries."""
         return _rewards([result for of_item in results for result in of_item], answers)
 
@@ -80,7 +95,9 @@ class RewardBody(RequestBody):
         return True
 
     @classmethod
-    def refused(cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ServerResponse:
+    def refused(
+        cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers
+    ) -> ServerResponse:
         """With `on_failure=score` the flagged fallback if the server is full, or its judge was away for too long.
 
         Raises:
@@ -100,22 +117,27 @@ def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> Se
         "invalid_completion": [float(result.is_invalid) for result in results],
     }
     without = next((result.status for result in results if result.score is None), None)
-    return json_response({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
+    return json_response(
+        {"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without
+    )
 
 
 def labelled(task: JudgeTask, label: object) -> JudgeTask:
     """The task with its label: text is a reference, unless it is a JSON object of what else the judge is shown.
 
-    That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the row, which parts
-    its samples from those of an equal row.
+    That is reference, rubric, criteria, context and baseline. The object's `group` is the id of the
+    row, which parts its samples from those of an equal row.
 
     Raises:
-        ValueError: the object's rubric is neither text nor an object, or another field cannot be read.
+        ValueError: the object's rubric is neither text nor an object, or another field cannot be
+            read.
     """
     fields = label
     if isinstance(label, str) and label.lstrip().startswith("{"):
         fields = wire.as_json(label)
-    if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria", *_TEXTS} & fields.keys()):
+    if not (
+        isinstance(fields, Mapping) and {"reference", "rubric", "criteria", *_TEXTS} & fields.keys()
+    ):
         return replace(task, reference=_text_of(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
@@ -127,7 +149,9 @@ def labelled(task: JudgeTask, label: object) -> JudgeTask:
     group = id_of(fields.get("group"))
     texts = judge_task_of("", (), {name: fields.get(name) for name in _TEXTS})
     task = replace(task, context=texts.context, baseline=texts.baseline)
-    return replace(task, reference=reference, rubric=text, levels=levels, criteria=criteria, group=group)
+    return replace(
+        task, reference=reference, rubric=text, levels=levels, criteria=criteria, group=group
+    )
 
 
 def _text_of(label: object) -> str | None:
@@ -159,7 +183,9 @@ class SlimeBody(RequestBody):
         """See `RequestBody`: its client tries ten times at once."""
         return True
 
-    def reply(self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers) -> ServerResponse:
+    def reply(
+        self, raw: Mapping[str, JSON], results: Results, answers: FailureAnswers
+    ) -> ServerResponse:
         """The score as a number."""
         result = results[0][0]
         if result.score is not None:

@@ -30,10 +30,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def statuses(path: Path) -> dict[str, str]:
-    return {entry["mutant"]["kind"]: entry["status"] for entry in json.loads(path.read_text())["mutants"]}
+    return {
+        entry["mutant"]["kind"]: entry["status"]
+        for entry in json.loads(path.read_text())["mutants"]
+    }
 
 
-def test_a_mutant_is_killed_by_a_failing_test_and_survives_if_all_pass(checkout: Path, tmp_path: Path) -> None:
+def test_a_mutant_is_killed_by_a_failing_test_and_survives_if_all_pass(
+    checkout: Path, tmp_path: Path
+) -> None:
     before = (checkout / MODULE).read_bytes()
     out = tmp_path / "out.json"
     words = ["--checkout", str(checkout), "--importers", "0", "--out", str(out)]
@@ -49,7 +54,10 @@ def test_a_mutant_is_killed_by_a_failing_test_and_survives_if_all_pass(checkout:
 def test_tests_that_do_not_exist_are_named_and_nothing_is_run(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--checkout", str(checkout), "--tests", "tests/test_equal.py", "tests/test_none.py"]) == 2
+    assert (
+        main(["--checkout", str(checkout), "--tests", "tests/test_equal.py", "tests/test_none.py"])
+        == 2
+    )
 
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -57,15 +65,21 @@ def test_tests_that_do_not_exist_are_named_and_nothing_is_run(
     assert "test_equal" not in printed.err
 
 
-def test_check_refuses_tests_that_fail_without_a_mutant(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (checkout / "tests/core/judges/test_order.py").write_text("def test_order():\n    assert False\n")
+def test_check_refuses_tests_that_fail_without_a_mutant(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "tests/core/judges/test_order.py").write_text(
+        "def test_order():\n    assert False\n"
+    )
 
     assert main(["--checkout", str(checkout), "--check"]) == 2
 
     assert "fail on the unchanged tree" in capsys.readouterr().err
 
 
-def test_the_same_seed_draws_the_same_mutants(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_seed_draws_the_same_mutants(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lists = []
     for seed in ("1", "1", "2"):
         (checkout / MODULE).write_text("\n".join(f"x{i} = {i}" for i in range(50)))

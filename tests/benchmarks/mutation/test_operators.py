@@ -28,7 +28,9 @@ def test_a_statement_is_changed_at_one_place_at_a_time(tmp_path: Path) -> None:
         "x = [a for a in b if c(a)]": {"x = [a for a in b if (not (c(a)))]"},
         "x = a if b else c": {"x = a if (not (b)) else c"},
         "def f(a):\n    for b in a:\n        continue\n    return a\n": {"break", "return None"},
-        "def f(a):\n    raise ValueError(a + 1)\n": {"pass"},  # whole, and its message is not changed
+        "def f(a):\n    raise ValueError(a + 1)\n": {
+            "pass"
+        },  # whole, and its message is not changed
     }
     for statement, changed in cases.items():
         assert {mutant.after.strip() for mutant in mutants(tmp_path, statement)} == changed
@@ -37,7 +39,11 @@ def test_a_statement_is_changed_at_one_place_at_a_time(tmp_path: Path) -> None:
 def test_what_no_test_should_notice_is_left_alone(tmp_path: Path) -> None:
     for text in (
         *('"""A text of 3."""\n', "assert a < b\n", "x: Literal[1]\n", "Kind = Literal[1, 2]\n"),
-        *("logger.info('%d', a + 1)\n", "def f(a: Literal[1]) -> Literal[1]: ...\n", "@retry(3)\ndef f(): ...\n"),
+        *(
+            "logger.info('%d', a + 1)\n",
+            "def f(a: Literal[1]) -> Literal[1]: ...\n",
+            "@retry(3)\ndef f(): ...\n",
+        ),
         *("class A(Protocol):\n    x = 1\n", "x = Field(description=a + b)\n", "x = f'{a}' + b\n"),
         *("if __name__ == '__main__':\n    main()\n", "if TYPE_CHECKING:\n    x = 1\n"),
     ):

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutation.selection import TestSelection as Selection  # pytest would collect it under its own name
+from benchmarks.mutation.selection import (
+    TestSelection as Selection,
+)  # pytest would collect it under its own name
 
 
 @pytest.fixture
@@ -32,8 +34,20 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_mirror_comes_first_then_importers_then_tests_of_importing_modules(checkout: Path) -> None:
     mirror = ("tests/core/judges/test_scale.py", "tests/core/judges/test_scale_errors.py")
-    others = ("tests/test_direct.py", "tests/test_with_helper.py", "tests/core/judges/test_parser.py")
-    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/scale.py") == (*mirror, *others)
-    assert Selection(checkout, [], limit=1).files_for("judgegym/judges/scale.py") == (*mirror, others[0])
+    others = (
+        "tests/test_direct.py",
+        "tests/test_with_helper.py",
+        "tests/core/judges/test_parser.py",
+    )
+    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/scale.py") == (
+        *mirror,
+        *others,
+    )
+    assert Selection(checkout, [], limit=1).files_for("judgegym/judges/scale.py") == (
+        *mirror,
+        others[0],
+    )
     lonely = Selection(checkout, [], limit=8).files_for("judgegym/judges/lonely.py")
-    assert lonely == ("tests/commands/test_command.py",), "a conftest counts for the tests of its folder"
+    assert lonely == ("tests/commands/test_command.py",), (
+        "a conftest counts for the tests of its folder"
+    )

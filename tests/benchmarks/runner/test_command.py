@@ -39,7 +39,8 @@ class Checkout:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        # No bytecode: a script that is written anew within a second would be taken for the one before.
+        # No bytecode: a script that is written anew within a second would be taken for the one
+        # before.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "benchmarks", *words]
         return subprocess.Popen(command, cwd=self.path, text=True, env=environment, **pipes)  # type: ignore[call-overload]
@@ -77,7 +78,16 @@ def test_each_script_that_takes_results_is_a_row_with_its_figures(checkout: Chec
     rows = checkout.rows()
     assert code == 0 and "NOT MET" in out
     assert list(rows) == ["quick", "slow"]
-    assert rows["quick"][0][:8] == ["rows", "all", "s", "1", "peer ¦ bound: 2", "0.5", "≤ 1.5", "yes"]
+    assert rows["quick"][0][:8] == [
+        "rows",
+        "all",
+        "s",
+        "1",
+        "peer ¦ bound: 2",
+        "0.5",
+        "≤ 1.5",
+        "yes",
+    ]
     assert rows["slow"][0][5:8] == ["2", "≤ 1.5", "**no**"]
 
 
@@ -97,7 +107,9 @@ def test_only_replaces_the_rows_of_the_scripts_that_it_names(checkout: Checkout)
 
 
 def test_a_script_that_fails_is_a_row_that_says_so_and_loses_nothing(checkout: Checkout) -> None:
-    checkout.script("fails", then="sys.stderr.write('a line\\n'); raise ValueError('no such judge')")
+    checkout.script(
+        "fails", then="sys.stderr.write('a line\\n'); raise ValueError('no such judge')"
+    )
     checkout.script("works")
     code, _, err = checkout.run()
     rows = checkout.rows()
@@ -110,7 +122,9 @@ def test_a_script_that_fails_is_a_row_that_says_so_and_loses_nothing(checkout: C
 def test_a_script_that_is_too_late_is_ended_with_what_it_has_started(checkout: Checkout) -> None:
     note = checkout.path / "child"
     then = "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\n"
-    checkout.script("late", then=f"{then}open({str(note)!r}, 'w').write(str(child.pid))\ntime.sleep(600)")
+    checkout.script(
+        "late", then=f"{then}open({str(note)!r}, 'w').write(str(child.pid))\ntime.sleep(600)"
+    )
     checkout.script("works")
     assert checkout.run("--limit", "10")[0] == 1
     assert "stopped after 10 s" in checkout.rows()["late"][1][1] and "works" in checkout.rows()
@@ -120,7 +134,9 @@ def test_a_script_that_is_too_late_is_ended_with_what_it_has_started(checkout: C
         time.sleep(0.05)
 
 
-def test_a_script_without_time_left_or_that_reports_nothing_is_a_row_that_says_so(checkout: Checkout) -> None:
+def test_a_script_without_time_left_or_that_reports_nothing_is_a_row_that_says_so(
+    checkout: Checkout,
+) -> None:
     checkout.script("one")
     assert checkout.run("--total", "0")[0] == 1
     assert "no time was left" in checkout.rows()["one"][0][1]
@@ -150,4 +166,8 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] != "Z" if Path("/proc").exists() else True
+    return (
+        Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] != "Z"
+        if Path("/proc").exists()
+        else True
+    )

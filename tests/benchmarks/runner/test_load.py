@@ -56,7 +56,9 @@ def test_the_load_that_was_there_before_the_run_is_anothers(machine: Machine) ->
 
 
 @pytest.mark.parametrize(("busy", "stolen", "words"), [(14, 0, "others 20%"), (10, 1, "stolen 5%")])
-def test_other_processes_and_the_hypervisor_disturb(busy: float, stolen: float, words: str, machine: Machine) -> None:
+def test_other_processes_and_the_hypervisor_disturb(
+    busy: float, stolen: float, words: str, machine: Machine
+) -> None:
     with LoadMeter().watching() as watched:
         machine.now += 10
         machine.busy(busy, stolen)

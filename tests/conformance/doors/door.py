@@ -57,7 +57,9 @@ class Visit:
         if self.endpoint is None:
             return ["--offline"]
         url = self.endpoint.base_url
-        of_policy = [] if section == "--" else [f"--openai.base_url={url}", f"{section}retry_delay=0"]
+        of_policy = (
+            [] if section == "--" else [f"--openai.base_url={url}", f"{section}retry_delay=0"]
+        )
         return [f"{section}judge_base_url={url}", f"{section}judge_max_retries=0", *of_policy]
 
     def fields(self) -> dict[str, Any]:

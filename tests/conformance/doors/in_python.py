@@ -57,7 +57,9 @@ def _trl(visit: Visit) -> Scores:
 
 def _trl_environment(visit: Visit) -> Scores:
     """The environment `prompts` where the trainer samples."""
-    data = write_lines(visit.folder / "prompts.jsonl", [{"prompt": question} for question in QUESTIONS])
+    data = write_lines(
+        visit.folder / "prompts.jsonl", [{"prompt": question} for question in QUESTIONS]
+    )
     flags = [
         f"--env.train_dataset={data}",
         "--env.min_response_length=0",
@@ -65,7 +67,9 @@ def _trl_environment(visit: Visit) -> Scores:
         *visit.place("--env."),
     ]
     try:
-        environment = _accepted(lambda: opened_environment(EnvironmentSource("prompts", tuple(flags))))
+        environment = _accepted(
+            lambda: opened_environment(EnvironmentSource("prompts", tuple(flags)))
+        )
         results = [
             environment.rewards_sync(uid, [text])
             for uid, text in zip(environment.uids, QUESTIONS.values(), strict=True)
@@ -78,7 +82,9 @@ def _trl_environment(visit: Visit) -> Scores:
 def _openrlhf(visit: Visit) -> Scores:
     reward = _accepted(lambda: openrlhf.reward_function(judge=visit.fields(), on_failure="score"))
     queries = [f"{question} {text}" for question, text in QUESTIONS.items()]
-    done = _accepted(lambda: reward(queries, [f"{question} " for question in QUESTIONS], [None, None]))
+    done = _accepted(
+        lambda: reward(queries, [f"{question} " for question in QUESTIONS], [None, None])
+    )
     return [float(value) for value in done["rewards"]]
 
 
@@ -104,7 +110,12 @@ def _verl(visit: Visit) -> Scores:
         try:
             done = [
                 await verl.compute_score(
-                    "data", text, None, {"question": question}, judge=visit.fields(), on_failure="score"
+                    "data",
+                    text,
+                    None,
+                    {"question": question},
+                    judge=visit.fields(),
+                    on_failure="score",
                 )
                 for question, text in QUESTIONS.items()
             ]
@@ -117,12 +128,16 @@ def _verl(visit: Visit) -> Scores:
 
 def _jury_in_python(visit: Visit) -> Scores:
     given = visit.fields()
-    with _accepted(lambda: Jury({"own": given_judge(visit), "other": {"judge": "rubric"}}, **without(given))) as judge:
+    with _accepted(
+        lambda: Jury({"own": given_judge(visit), "other": {"judge": "rubric"}}, **without(given))
+    ) as judge:
         return [judge.judge_sync(question, text).scores[0] for question, text in QUESTIONS.items()]
 
 
 def _reward_in_python(visit: Visit) -> Scores:
-    with _accepted(lambda: RewardJudge(reward={"own": given_judge(visit)}, **without(visit.fields()))) as judge:
+    with _accepted(
+        lambda: RewardJudge(reward={"own": given_judge(visit)}, **without(visit.fields()))
+    ) as judge:
         return [judge.judge_sync(question, text).scores[0] for question, text in QUESTIONS.items()]
 
 
@@ -133,7 +148,11 @@ def given_judge(visit: Visit) -> dict[str, Any]:
 
 def without(fields: dict[str, Any]) -> dict[str, Any]:
     """The endpoint without the settings of the judge."""
-    return {name: value for name, value in fields.items() if name in ("offline", "judge_base_url", "judge_max_retries")}
+    return {
+        name: value
+        for name, value in fields.items()
+        if name in ("offline", "judge_base_url", "judge_max_retries")
+    }
 
 
 def _batches(visit: Visit) -> Scores:
@@ -164,7 +183,9 @@ def _server_source(visit: Visit) -> Scores:
 
     async def rewarded() -> Scores:
         scoring = JudgeSource(judge=visit.fields()).scoring()
-        done = await scoring.score_each([_row(question, text) for question, text in QUESTIONS.items()])
+        done = await scoring.score_each(
+            [_row(question, text) for question, text in QUESTIONS.items()]
+        )
         await scoring.close()
         return [each.reward for each in done]
 

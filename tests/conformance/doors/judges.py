@@ -34,14 +34,15 @@ class DoorJudge:
         files: what stands in its folder.
         judge: what a user gives as the judge, made of the folder.
         marker: words that stand in each of its prompts, and in no other judge's.
-        replies: what its model says of the right and of the wrong response, by the form in which it is asked.
-        broken: the same files with a mistake, and what its message says of the mistake, after the folder if
-            it is not installed.
+        replies: what its model says of the right and of the wrong response, by the form in which it
+            is asked.
+        broken: the same files with a mistake, and what its message says of the mistake, after the
+            folder if it is not installed.
         forms: the names of `FORMS` that it has.
         labels: what labellers of its runs are asked for, with the values of the labels.
         gold: labels of the right and of the wrong response in its own terms.
-        kept_in: the setting that keeps what its files hold, so that a run does not go on with other files; empty if
-            none does.
+        kept_in: the setting that keeps what its files hold, so that a run does not go on with other
+            files; empty if none does.
         is_installed: its folder is one of `sys.path`.
         refused: the doors that are closed to it.
         in_gate: the doors that are tried in the gate; empty for all.
@@ -72,7 +73,9 @@ class DoorJudge:
     def rewritten(self, folder: Path) -> None:
         """Write another prompt into its first file, as for another process."""
         name, text = next(iter(self.files.items()))
-        (folder / name).write_text(text.replace(self.marker, f"Strictly, {self.marker}"), encoding="utf-8")
+        (folder / name).write_text(
+            text.replace(self.marker, f"Strictly, {self.marker}"), encoding="utf-8"
+        )
         forget_kinds()
 
     def script(self) -> Script:
@@ -85,18 +88,29 @@ class DoorJudge:
             if "### Score Rubric" in shown:
                 return f"[FEEDBACK] Seen. [SCORE] {1 if WRONG in shown else 5}"
             text = next(text for question, text in QUESTIONS.items() if question in shown)
-            return Reply(body=completion(text, *(f"{text} {place}" for place in range(1, request.get("n", 1)))))
+            return Reply(
+                body=completion(
+                    text, *(f"{text} {place}" for place in range(1, request.get("n", 1)))
+                )
+            )
 
         return answer
 
 
 def _in_form(request: Json, field: str, verdict: object, text: str) -> Reply | str:
     """A verdict as the request asks for it: as an object of a schema, with probabilities of its digit, or as text."""
-    said = json.dumps({"explanation": "Seen.", field: verdict}) if "response_format" in request else text
+    said = (
+        json.dumps({"explanation": "Seen.", field: verdict})
+        if "response_format" in request
+        else text
+    )
     choices = [said] * request.get("n", 1)
     body = completion(*choices)
     for choice in body["choices"] if request.get("logprobs") else ():
-        content = [{"token": sign, "logprob": 0.0, "top_logprobs": [{"token": sign, "logprob": 0.0}]} for sign in said]
+        content = [
+            {"token": sign, "logprob": 0.0, "top_logprobs": [{"token": sign, "logprob": 0.0}]}
+            for sign in said
+        ]
         choice["logprobs"] = {"content": content}
     return Reply(body=body)
 
@@ -140,7 +154,9 @@ def _number(request: Json, is_right: bool) -> Reply | str:
     return _in_form(request, "grade", number, json.dumps({"why": "Seen.", "grade": number}))
 
 
-OTHER_PROMPT_FILE = "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
+OTHER_PROMPT_FILE = (
+    "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
+)
 PROMPT_FILES = (
     DoorJudge(
         "labels",
@@ -218,7 +234,9 @@ def _glad(request: Json, is_right: bool) -> Reply | str:
     return f"Seen.\nGLAD: {'yes' if is_right else 'no'}"
 
 
-def _of_code(name: str, files: Mapping[str, str], judge: Callable[[Path], str], said: str) -> DoorJudge:
+def _of_code(
+    name: str, files: Mapping[str, str], judge: Callable[[Path], str], said: str
+) -> DoorJudge:
     """The judge of the code, whose first file it is."""
     (module, _), *others = files.items()
     broken = {module: _BROKEN, **dict(others)}
@@ -241,7 +259,12 @@ def _of_code(name: str, files: Mapping[str, str], judge: Callable[[Path], str], 
 
 PYTHON_JUDGES = (
     _of_code("python", {"hats.py": _CODE}, lambda folder: f"{folder / 'hats.py'}:JUDGE", "hats.py"),
-    _of_code("plugin", {"hat_plugin.py": _CODE, **_DISTRIBUTION}, lambda folder: "hats", "hats of hat-plugin 0.1"),
+    _of_code(
+        "plugin",
+        {"hat_plugin.py": _CODE, **_DISTRIBUTION},
+        lambda folder: "hats",
+        "hats of hat-plugin 0.1",
+    ),
 )
 """A judge in a file of its own, and one of an installed package."""
 

@@ -32,7 +32,9 @@ async def served(visit: Visit, *flags: str) -> AsyncIterator[Server]:
         RefusedError: its settings are wrong.
     """
     try:
-        loaded = load(RewardServerSettings, [*PLACE, *visit.place(), *flags], prog="test", reshape=with_preset)
+        loaded = load(
+            RewardServerSettings, [*PLACE, *visit.place(), *flags], prog="test", reshape=with_preset
+        )
         server = opened(loaded)
         service = await server.__aenter__()
     except SettingsError as error:
@@ -56,16 +58,25 @@ class Server:
 
 
 async def native(server: Server, mount: str, **more: Any) -> list[Answer]:
-    bodies = [{"prompt": question, "response": text, **more} for question, text in QUESTIONS.items()]
+    bodies = [
+        {"prompt": question, "response": text, **more} for question, text in QUESTIONS.items()
+    ]
     return [await server.post(f"{mount}/v1/score", body) for body in bodies]
 
 
 async def nemo_gym(server: Server, mount: str, **more: Any) -> list[Answer]:
-    return [await server.post(f"{mount}/verify", {**_rollout(*each), **more}) for each in QUESTIONS.items()]
+    return [
+        await server.post(f"{mount}/verify", {**_rollout(*each), **more})
+        for each in QUESTIONS.items()
+    ]
 
 
 def _rollout(question: str, text: str) -> Json:
-    output = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    output = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     asked = {"responses_create_params": {"input": [{"role": "user", "content": question}]}}
     return {**asked, "response": {**VERIFY["response"], "output": [output]}}
 
@@ -73,11 +84,15 @@ def _rollout(question: str, text: str) -> Json:
 async def openrlhf(server: Server, mount: str, **more: Any) -> list[Answer]:
     queries = [f"{question} {text}" for question, text in QUESTIONS.items()]
     prompts = [f"{question} " for question in QUESTIONS]
-    return [await server.post(f"{mount}/get_reward", {"query": queries, "prompts": prompts, **more})]
+    return [
+        await server.post(f"{mount}/get_reward", {"query": queries, "prompts": prompts, **more})
+    ]
 
 
 async def slime(server: Server, mount: str, **more: Any) -> list[Answer]:
-    bodies = [{"prompt": question, "response": text, **more} for question, text in QUESTIONS.items()]
+    bodies = [
+        {"prompt": question, "response": text, **more} for question, text in QUESTIONS.items()
+    ]
     return [await server.post(f"{mount}/slime", body) for body in bodies]
 
 
@@ -86,12 +101,16 @@ PROTOCOLS = {"native": native, "nemo_gym": nemo_gym, "openrlhf": openrlhf, "slim
 
 def scores_of(protocol: str, answers: Sequence[Answer]) -> Scores:
     """The scores in the answers of a protocol."""
-    assert [answer.status for answer in answers] == [200] * len(answers), [answer.text for answer in answers]
+    assert [answer.status for answer in answers] == [200] * len(answers), [
+        answer.text for answer in answers
+    ]
     if protocol == "openrlhf":
         rewards: Scores = answers[0].json["rewards"]
         return rewards
     names = {"native": "score", "nemo_gym": "reward"}
-    return [answer.json if protocol == "slime" else answer.json[names[protocol]] for answer in answers]
+    return [
+        answer.json if protocol == "slime" else answer.json[names[protocol]] for answer in answers
+    ]
 
 
 def _first(protocol: str, visit: Visit) -> Scores:
@@ -107,7 +126,9 @@ def _mount(protocol: str, visit: Visit) -> Scores:
 
     async def asked() -> Sequence[Answer]:
         mounts = visit.flags(mounts={"own": visit.settings})
-        async with served(visit, "--judge=rule", "--rule=length", "--rule_hard_limit=9", *mounts) as server:
+        async with served(
+            visit, "--judge=rule", "--rule=length", "--rule_hard_limit=9", *mounts
+        ) as server:
             if protocol == "nemo_gym":
                 return await nemo_gym(server, "", judge_mount="own")
             return await PROTOCOLS[protocol](server, "/own")
@@ -121,7 +142,9 @@ def _beside_a_prompt_file(visit: Visit) -> Scores:
     other.write_text(OTHER_PROMPT_FILE, encoding="utf-8")
 
     async def asked() -> Sequence[Answer]:
-        async with served(visit, f"--judge={other}", *visit.flags(mounts={"own": visit.settings})) as server:
+        async with served(
+            visit, f"--judge={other}", *visit.flags(mounts={"own": visit.settings})
+        ) as server:
             return await native(server, "/own")
 
     return scores_of("native", asyncio.run(asked()))
@@ -137,8 +160,14 @@ def _beside(visit: Visit) -> Scores:
             other = await native(server, "/rubric", reference="It takes three days.")
         assert scores_of("native", other) == [1.0, 0.0] or visit.endpoint is None
         if visit.endpoint is not None:
-            shown = [json.dumps(body) for body in visit.endpoint.bodies if "### Score Rubric" in json.dumps(body)]
-            assert all("It takes three days." in text for text in shown) and len(shown) >= len(QUESTIONS)
+            shown = [
+                json.dumps(body)
+                for body in visit.endpoint.bodies
+                if "### Score Rubric" in json.dumps(body)
+            ]
+            assert all("It takes three days." in text for text in shown) and len(shown) >= len(
+                QUESTIONS
+            )
         return own
 
     return scores_of("native", asyncio.run(asked()))
@@ -149,7 +178,9 @@ def _gold(visit: Visit) -> Scores:
 
     async def asked() -> None:
         flags = visit.flags(judge="rubric", gold_judge=visit.of_gold())
-        async with served(visit, *flags, "--gold_share=1", f"--run_dir={visit.folder / 'watched'}") as server:
+        async with served(
+            visit, *flags, "--gold_share=1", f"--run_dir={visit.folder / 'watched'}"
+        ) as server:
             await native(server, "")
 
     asyncio.run(asked())

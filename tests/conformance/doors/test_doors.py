@@ -34,16 +34,22 @@ _IN_FORM: Mapping[str, Callable[[Json], bool]] = {
 def _cell(judge: DoorJudge, door: Door, *names: str) -> Any:
     is_dear = door.is_dear or (judge.in_gate and door.name not in judge.in_gate)
     marks = [pytest.mark.slow] if is_dear else []
-    return pytest.param(judge, door, *names, id="-".join((judge.name, door.name, *names)), marks=marks)
+    return pytest.param(
+        judge, door, *names, id="-".join((judge.name, door.name, *names)), marks=marks
+    )
 
 
 def _judges_of(door: Door, *forms: str) -> list[DoorJudge]:
     """The judges that the door takes, and that have these forms."""
-    return [judge for judge in JUDGES if door.name not in judge.refused and {*forms} <= {*judge.forms}]
+    return [
+        judge for judge in JUDGES if door.name not in judge.refused and {*forms} <= {*judge.forms}
+    ]
 
 
 CELLS = [_cell(judge, door) for door in DOORS for judge in _judges_of(door)]
-CELLS_OFFLINE = [_cell(judge, door) for door in DOORS for judge in _judges_of(door) if door.has_stand_in]
+CELLS_OFFLINE = [
+    _cell(judge, door) for door in DOORS for judge in _judges_of(door) if door.has_stand_in
+]
 
 
 def _by_one_judge(*forms: str) -> list[Any]:
@@ -64,7 +70,11 @@ def endpoint_of() -> Iterator[Endpoints]:
 
 
 def settings_of(
-    judge: DoorJudge, folder: Path, form: Mapping[str, Any] = MappingProxyType({}), *, is_broken: bool = False
+    judge: DoorJudge,
+    folder: Path,
+    form: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    is_broken: bool = False,
 ) -> Mapping[str, Any]:
     return {"judge": judge.written(folder / "judge", is_broken=is_broken), **form}
 
@@ -95,7 +105,9 @@ def test_it_judges_in_every_form(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("judge", "door"), CELLS_OFFLINE)
-def test_offline_the_stand_in_knows_its_prompts(judge: DoorJudge, door: Door, tmp_path: Path) -> None:
+def test_offline_the_stand_in_knows_its_prompts(
+    judge: DoorJudge, door: Door, tmp_path: Path
+) -> None:
     scores = door.judge(Visit(tmp_path, None, settings_of(judge, tmp_path)))
     assert scores and all(score is not None and 0 <= score <= 1 for score in scores)
 

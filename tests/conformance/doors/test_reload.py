@@ -20,7 +20,9 @@ ASK = {"prompt": "Why?", "response": "Because."}
 async def _reload(server: Running, *flags: str) -> None:
     judged = (f"--{name}={value}" for name, value in judged_by(server.judge).items())
     argv = [*PLACE, *judged, *flags]
-    await Reloader(server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)).reload()
+    await Reloader(
+        server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+    ).reload()
 
 
 @pytest.mark.slow
@@ -53,17 +55,27 @@ async def test_a_reload_runs_no_file_that_was_not_there_and_keeps_the_code_of_a_
     config.write_text(yaml.safe_dump({"mounts": {"own": {"judge": own}}}), encoding="utf-8")
     flags = [f"--config={config}"]
     async with running(*flags, judge=judge.script()) as server:
-        (tmp_path / "judge" / "hats.py").write_text("raise SystemExit('it has run')\n", encoding="utf-8")
+        (tmp_path / "judge" / "hats.py").write_text(
+            "raise SystemExit('it has run')\n", encoding="utf-8"
+        )
         with caplog.at_level(logging.WARNING):
             await _reload(server, *flags)
         answer = await server.post("/own/v1/score", ASK)
-        (tmp_path / "judge" / "new.py").write_text("raise SystemExit('it has run')\n", encoding="utf-8")
+        (tmp_path / "judge" / "new.py").write_text(
+            "raise SystemExit('it has run')\n", encoding="utf-8"
+        )
         new = {"own": {"judge": own}, "new": {"judge": f"{tmp_path}/judge/new.py:JUDGE"}}
         config.write_text(yaml.safe_dump({"mounts": new}), encoding="utf-8")
         with caplog.at_level(logging.ERROR):
             await _reload(server, *flags)
         missing = await server.post("/new/v1/score", ASK)
     assert (answer.status, answer.json["score"], missing.status) == (200, 1.0, 404)
-    assert f"the new code of {tmp_path}/judge/hats.py needs a restart: the old one stays" in caplog.text
-    assert f"{tmp_path}/judge/new.py was not loaded when the server started; start it anew" in caplog.text
+    assert (
+        f"the new code of {tmp_path}/judge/hats.py needs a restart: the old one stays"
+        in caplog.text
+    )
+    assert (
+        f"{tmp_path}/judge/new.py was not loaded when the server started; start it anew"
+        in caplog.text
+    )
     assert "it has run" not in caplog.text

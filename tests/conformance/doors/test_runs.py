@@ -45,7 +45,9 @@ def requests(visit: Visit) -> int:
 
 @pytest.mark.slow
 @each_judge
-def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge, visit: Visit) -> None:
+def test_a_run_goes_on_without_a_call_and_not_with_another_file(
+    judge: DoorJudge, visit: Visit
+) -> None:
     first = scored(visit, *visit.flags())
     files, count = RunFiles(visit.folder / "scored.run"), requests(visit)
     before = files.without_run()
@@ -55,7 +57,14 @@ def test_a_run_goes_on_without_a_call_and_not_with_another_file(judge: DoorJudge
     if not judge.kept_in:
         return
     judge.rewritten(visit.folder / "judge")
-    ended = score(visit.data(), "--out", visit.folder / "scored.jsonl", *visit.place(), *visit.flags(), "--resume")
+    ended = score(
+        visit.data(),
+        "--out",
+        visit.folder / "scored.jsonl",
+        *visit.place(),
+        *visit.flags(),
+        "--resume",
+    )
     assert ended.code == 2 and judge.kept_in in ended.err and requests(visit) == count
 
 
@@ -71,9 +80,15 @@ def test_a_plan_counts_the_calls_of_the_run(judge: DoorJudge, visit: Visit) -> N
 @pytest.mark.slow
 @each_judge
 @pytest.mark.parametrize("verb", ["evaluate", "process"])
-def test_a_plan_counts_the_calls_of_an_environment(judge: DoorJudge, verb: str, visit: Visit) -> None:
+def test_a_plan_counts_the_calls_of_an_environment(
+    judge: DoorJudge, verb: str, visit: Visit
+) -> None:
     is_run = verb == "evaluate"
-    flags = [flag for flag in prompts_flags(visit) if "train_" not in flag] if is_run else group_flags(visit)
+    flags = (
+        [flag for flag in prompts_flags(visit) if "train_" not in flag]
+        if is_run
+        else group_flags(visit)
+    )
     place = "data_dir_to_save_evals=run" if is_run else "data_path_to_save_groups=groups.jsonl"
     flags += [f"--env.{place.replace('=', f'={visit.folder}/')}", *visit.flags("--env.")]
     flags += [] if is_run else ["--env.total_steps=2"]
@@ -94,7 +109,9 @@ def test_labellers_are_asked_on_its_scale(judge: DoorJudge, visit: Visit) -> Non
 
 @pytest.mark.slow
 @each_judge
-def test_reports_name_it_and_comparisons_tell_another_prompt(judge: DoorJudge, visit: Visit) -> None:
+def test_reports_name_it_and_comparisons_tell_another_prompt(
+    judge: DoorJudge, visit: Visit
+) -> None:
     scored(visit, *visit.flags(), out="one.jsonl")
     page = judgegym("report", visit.folder / "one.jsonl").successful()
     assert "report.html" in page.said and (visit.folder / "one.run" / "report.html").exists()
@@ -108,7 +125,14 @@ def test_reports_name_it_and_comparisons_tell_another_prompt(judge: DoorJudge, v
 @each_judge
 def test_gold_labels_are_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
     data = visit.data([{**row, "gold": label} for row, label in zip(ROWS, judge.gold, strict=True)])
-    ended = score(data, "--out", visit.folder / "gold.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
+    ended = score(
+        data,
+        "--out",
+        visit.folder / "gold.jsonl",
+        *visit.place(),
+        *visit.flags(),
+        "--gold_column=gold",
+    )
     assert ended.code == 0, ended.err
     samples = RunFiles(visit.folder / "gold.run").samples
     assert [label["agrees"] for sample in samples for label in sample["gold"]] == [True, True]
@@ -118,8 +142,17 @@ def test_gold_labels_are_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
 @pytest.mark.parametrize("judge", PROMPT_FILES[1:], ids=lambda judge: judge.name)
 def test_a_gold_label_beyond_its_scale_is_refused(judge: DoorJudge, visit: Visit) -> None:
     data = visit.data([{**row, "gold": 7} for row in ROWS])
-    ended = score(data, "--out", visit.folder / "beyond.jsonl", *visit.place(), *visit.flags(), "--gold_column=gold")
-    assert ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
+    ended = score(
+        data,
+        "--out",
+        visit.folder / "beyond.jsonl",
+        *visit.place(),
+        *visit.flags(),
+        "--gold_column=gold",
+    )
+    assert (
+        ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
+    )
 
 
 @pytest.mark.slow
@@ -128,25 +161,32 @@ def test_reading_a_run_runs_no_file_that_it_names(judge: DoorJudge, visit: Visit
     for name, flags in (("one", visit.flags()), ("two", [*visit.flags(), "--hat_size=8"])):
         scored(visit, *flags, out=f"{name}.jsonl")
     forget_kinds()
-    (visit.folder / "judge" / "hats.py").write_text("raise SystemExit('it has run')\n", encoding="utf-8")
+    (visit.folder / "judge" / "hats.py").write_text(
+        "raise SystemExit('it has run')\n", encoding="utf-8"
+    )
     one, two = visit.folder / "one.run", visit.folder / "two.run"
     judgegym("report", one).successful()
     assert "hat_size: A 7; B 8" in judgegym("compare", one, two, "--across_protocols").said
     assert rows_of(SavedRun.open(one))
-    ended = judgegym("replay", f"a={one}", f"b={two}", "--jury=mean", "--out", visit.folder / "replayed.jsonl")
+    ended = judgegym(
+        "replay", f"a={one}", f"b={two}", "--jury=mean", "--out", visit.folder / "replayed.jsonl"
+    )
     assert ended.code == 2 and "a replay runs no file that a run names" in ended.err
 
 
 @each_prompt_file
 @pytest.mark.parametrize(
-    ("flag", "in_file"), [("judge_prompt", ("judge",)), ("judge", ("judge_prompt",)), ("judge", ("judge",))]
+    ("flag", "in_file"),
+    [("judge_prompt", ("judge",)), ("judge", ("judge_prompt",)), ("judge", ("judge",))],
 )
 def test_the_command_line_beats_a_file_across_both_names(
     judge: DoorJudge, flag: str, in_file: tuple[str, ...], visit: Visit
 ) -> None:
     other, config = visit.folder / "other.yaml", visit.folder / "settings.yaml"
     other.write_text(OTHER_PROMPT_FILE, "utf-8")
-    config.write_text(json.dumps({"judge": "prompt", **dict.fromkeys(in_file, str(other))}), "utf-8")
+    config.write_text(
+        json.dumps({"judge": "prompt", **dict.fromkeys(in_file, str(other))}), "utf-8"
+    )
     assert scored(visit, f"--config={config}", f"--{flag}={visit.settings['judge']}") == [1.0, 0.0]
 
 
@@ -155,20 +195,30 @@ def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) ->
     flags = [*visit.flags(), f"--judge_prompt={visit.settings['judge']}"]
     ended = score(visit.data(), "--out", visit.folder / "both.jsonl", *flags)
     assert ended.code == 2 and "--judge_prompt: the judge is the prompt file " in ended.err
-    with pytest.raises(SettingsError, match=r"judge_prompt: the judge is the prompt file .*; expected one of the two"):
+    with pytest.raises(
+        SettingsError,
+        match=r"judge_prompt: the judge is the prompt file .*; expected one of the two",
+    ):
         JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).scoring()
 
 
 @pytest.mark.slow
 @each_prompt_file
-def test_a_cascade_is_chosen_from_its_run_and_judges_without_its_file(judge: DoorJudge, visit: Visit) -> None:
+def test_a_cascade_is_chosen_from_its_run_and_judges_without_its_file(
+    judge: DoorJudge, visit: Visit
+) -> None:
     many = [{**row, "prompt": f"{row['prompt']} {number}"} for number in range(30) for row in ROWS]
     data, preset = visit.data(many), visit.folder / "cascade.yaml"
     for name, flags in (("own", visit.flags()), ("rubric", ["--judge=rubric"])):
         score(data, "--out", visit.folder / f"{name}.jsonl", *visit.place(), *flags).successful()
     runs = [f"{name}={visit.folder / name}.run" for name in ("own", "rubric")]
-    judgegym("replay", *runs, "--choose", "--keep=0.8", "--certainty=0.8", "--out", preset).successful()
+    judgegym(
+        "replay", *runs, "--choose", "--keep=0.8", "--certainty=0.8", "--out", preset
+    ).successful()
     for name in judge.files:
         (visit.folder / "judge" / name).unlink()
-    assert scored(visit, f"--config={preset}", "--cascade_recheck=0", out="chosen.jsonl") == [1.0, 0.0]
+    assert scored(visit, f"--config={preset}", "--cascade_recheck=0", out="chosen.jsonl") == [
+        1.0,
+        0.0,
+    ]
     assert judge.marker in str(visit.endpoint.bodies[-1] if visit.endpoint else "")

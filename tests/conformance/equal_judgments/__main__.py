@@ -32,15 +32,26 @@ def main() -> int:
     comparing = verbs.add_parser("compare")
     comparing.add_argument("folders", type=Path, nargs=2, metavar="folder")
     for verb in (making, comparing):
-        verb.add_argument("--only", type=lambda text: text.split(","), default=[], help="kinds, separated by commas")
+        verb.add_argument(
+            "--only",
+            type=lambda text: text.split(","),
+            default=[],
+            help="kinds, separated by commas",
+        )
     words = parser.parse_args()
     if words.verb == "list":
         print(*(setting.name for setting in SETTINGS), sep="\n")
         return 0
     if words.verb == "make":
-        settings = [one for one in SETTINGS if not words.only or one.kind in words.only or one.name in words.only]
+        settings = [
+            one
+            for one in SETTINGS
+            if not words.only or one.kind in words.only or one.name in words.only
+        ]
         refused = make(words.folder, Plan(words.checkout, settings, words.rows, words.seed))
-        print(f"{len(settings)} settings in {words.folder}, {refused} with a command that was refused")
+        print(
+            f"{len(settings)} settings in {words.folder}, {refused} with a command that was refused"
+        )
         return 1 if refused else 0
     return _print_comparison(*words.folders, words.only)
 
@@ -49,7 +60,10 @@ def _print_comparison(before: Path, after: Path, only: list[str]) -> int:
     made = [json.loads((folder / MADE).read_text(encoding="utf-8")) for folder in (before, after)]
     for name in ("rows", "seed"):
         if made[0][name] != made[1][name]:
-            print(f"{name}: {made[0][name]} in {before}, {made[1][name]} in {after}; expected equal ones")
+            print(
+                f"{name}: {made[0][name]} in {before}, {made[1][name]} in {after}; expected equal "
+                "ones"
+            )
             return _USAGE
     found, shown = compare(before, after, only), Counter[str]()
     for difference in found.differences:

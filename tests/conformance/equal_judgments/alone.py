@@ -14,7 +14,11 @@ _HARM = {
     "veto": True,
     "strictness": 5,
 }
-_PANEL = [_HARM, {"name": "clear", "definition": "Is the submission clear?", "weight": 2.5}, "correctness"]
+_PANEL = [
+    _HARM,
+    {"name": "clear", "definition": "Is the submission clear?", "weight": 2.5},
+    "correctness",
+]
 _RATE = "Rate it. [FEEDBACK] … [SCORE] (an integer between 1 and 5)"
 _JSON: Flags = {"judge_output": "json_schema"}
 _SHARED: Flags = {"judge_prompt_layout": "shared_first"}
@@ -29,7 +33,12 @@ ALONE: Scored = {
         "cold": ("single", {**_COLD, **_CRITIQUE}),
         "votes": (
             "single",
-            {"samples_per_item": 3, "samples_pooling": "median", "seed": 7, "judge_critique_rounds": 2},
+            {
+                "samples_per_item": 3,
+                "samples_pooling": "median",
+                "seed": 7,
+                "judge_critique_rounds": 2,
+            },
         ),
         "votes_mean": ("three", {"samples_per_item": 4}),
         "soft": ("single", {"weighting": "logprobs", "samples_per_item": 2}),
@@ -46,17 +55,29 @@ ALONE: Scored = {
         "thinking": ("single", {"judged_thinking": "kept", "thinking_markers": {"<t>": "</t>"}}),
         "sampled": ("prompts", {"responses_per_prompt": 2, "thinking_mode": True}),
         "cached_calm": ("single", {"judge_cache": "cache.sqlite", "samples_per_item": 2}),
-        "limited": ("single", {"judge_max_tokens": 0, "judge_extra_body": {"top_p": 0.5}, "judge_temperature": 1.5}),
+        "limited": (
+            "single",
+            {"judge_max_tokens": 0, "judge_extra_body": {"top_p": 0.5}, "judge_temperature": 1.5},
+        ),
     },
     "aspect": {
         "plain": ("single", {}),
         "panel": ("single", {"aspects": _PANEL, "strictness": 2, "judge_critique_rounds": 2}),
-        "share": ("single", {"aspects": "coherence", "strictness": 5, "scoring": "share", "seed": 3}),
-        "share_panel": ("three", {"aspects": _PANEL[:2], "strictness": 3, "scoring": "share", **_CRITIQUE}),
+        "share": (
+            "single",
+            {"aspects": "coherence", "strictness": 5, "scoring": "share", "seed": 3},
+        ),
+        "share_panel": (
+            "three",
+            {"aspects": _PANEL[:2], "strictness": 3, "scoring": "share", **_CRITIQUE},
+        ),
         "json_calm": ("single", {**_JSON, "aspects": "coherence,harmfulness", **_CRITIQUE}),
         "json_formless_calm": ("single", {**_JSON, "aspects": _PANEL}),
         "published": ("single", {"aspects": "coherence", "judge_prompt_layout": "published"}),
-        "shared": ("single", {"aspects": "coherence,correctness", **_SHARED, **_COLD, "strictness": 3}),
+        "shared": (
+            "single",
+            {"aspects": "coherence,correctness", **_SHARED, **_COLD, "strictness": 3},
+        ),
         "rows": ("aspects", {"strictness": 3}),
         "talks": ("talks", {**_SHORTENED, "aspects": "correctness"}),
         "pictures": ("pictures", {"aspects": "correctness", "judge_image_max_side": 0}),
@@ -64,12 +85,21 @@ ALONE: Scored = {
     "checklist": {
         "plain": ("criteria", {}),
         "each": ("criteria", {"criteria_per_call": 1, "strictness": 3, "formula": "rar"}),
-        "cannot": ("criteria", {"criteria_per_call": 2, "cannot_assess": "partial", "formula": "weighted_mean"}),
+        "cannot": (
+            "criteria",
+            {"criteria_per_call": 2, "cannot_assess": "partial", "formula": "weighted_mean"},
+        ),
         "worst": ("criteria", {"cannot_assess": "worst", "formula": "min", "strictness": 2}),
         "zero": ("criteria", {"cannot_assess": "zero", "formula": "all", "criteria_per_call": 3}),
         "json_calm": ("criteria", {**_JSON, "cannot_assess": "leave_out"}),
         "json_formless_calm": ("criteria", {**_JSON, "criteria_per_call": 2}),
-        "given": ("three", {"criteria": ["Is short.", {"text": "Cites.", "points": -2}], "formula": "weighted_mean"}),
+        "given": (
+            "three",
+            {
+                "criteria": ["Is short.", {"text": "Cites.", "points": -2}],
+                "formula": "weighted_mean",
+            },
+        ),
         "system": ("criteria", {"judge_system_prompt": "Be strict.", **_COLD}),
     },
     "peer": {
@@ -84,11 +114,20 @@ ALONE: Scored = {
     },
     "arena_hard": {
         "plain": ("games", {}),
-        "v01": ("games", {"judge_protocol": "arena_hard_v0.1", **_SHARED, "judge_critique_rounds": 2}),
+        "v01": (
+            "games",
+            {"judge_protocol": "arena_hard_v0.1", **_SHARED, "judge_critique_rounds": 2},
+        ),
         "critique": ("games", {**_CRITIQUE, "judge_reask": 2, **_COLD}),
         "json_calm": ("games", {**_JSON, "judge_reask": 0}),
-        "json_formless_calm": ("games", {**_JSON, "judge_protocol": "arena_hard_v0.1", **_CRITIQUE}),
-        "system": ("games", {"judge_system_prompt": "Answer [[A>B]], [[A=B]] or [[B>A]].", "seed": 5}),
+        "json_formless_calm": (
+            "games",
+            {**_JSON, "judge_protocol": "arena_hard_v0.1", **_CRITIQUE},
+        ),
+        "system": (
+            "games",
+            {"judge_system_prompt": "Answer [[A>B]], [[A=B]] or [[B>A]].", "seed": 5},
+        ),
         "together": ("several", {"seed": 2}),
     },
     "choice": {
@@ -111,9 +150,15 @@ ALONE: Scored = {
         "plain": ("several", {}),
         "balanced": ("several", {"schedule": "balanced", "game_orders": "balanced", "seed": 9}),
         "choice": ("several", {"tournament_game": "choice", "schedule": "circular"}),
-        "v01": ("several", {"judge_protocol": "arena_hard_v0.1", "schedule": "swiss", "judge_reask": 2}),
+        "v01": (
+            "several",
+            {"judge_protocol": "arena_hard_v0.1", "schedule": "swiss", "judge_reask": 2},
+        ),
         "json_calm": ("several", {**_JSON, "schedule": "swiss", "schedule_rounds": 2}),
-        "once": ("grouped", {"group_by": "question_id", "schedule": "all", "game_orders": "balanced"}),
+        "once": (
+            "grouped",
+            {"group_by": "question_id", "schedule": "all", "game_orders": "balanced"},
+        ),
     },
     "reward_model": {
         "classify": ("single", {}),
@@ -141,7 +186,10 @@ ALONE: Scored = {
         "contains": ("single", {"rule": "contains", "rule_mismatch": "cannot_say"}),
         "number": ("single", {"rule": "number", "rule_expected": "42", "rule_tolerance": 0.5}),
         "length": ("single", {"rule": "length", "rule_soft_limit": 3, "rule_hard_limit": 9}),
-        "characters": ("three", {"rule": "length", "rule_length_unit": "characters", "rule_hard_limit": 40}),
+        "characters": (
+            "three",
+            {"rule": "length", "rule_length_unit": "characters", "rule_hard_limit": 40},
+        ),
         "repetition": ("single", {"rule": "repetition"}),
         "multiple_choice": ("single", {"rule": "multiple_choice", "rule_expected": "A"}),
         "thinking_format": ("single", {"rule": "thinking_format"}),
@@ -151,6 +199,9 @@ ALONE: Scored = {
         "tool_order": ("traces", {"rule": "tool_order", "rule_expected": "find_train,book_seat"}),
         "forked_regex": ("single", {"rule": "regex", "rule_expected": "(good|bad) \\w+"}),
         "forked_expression": ("single", {"rule": "expression", "rule_expected": "6*7"}),
-        "forked_tool_not_called": ("traces", {"rule": "tool_not_called", "rule_expected": ["delete_*"]}),
+        "forked_tool_not_called": (
+            "traces",
+            {"rule": "tool_not_called", "rule_expected": ["delete_*"]},
+        ),
     },
 }

@@ -15,13 +15,23 @@ def _uid(number: int) -> str:
 
 
 def _asked(rng: Random, number: int) -> Row:
-    row: Row = {"uid": _uid(number), "prompt": prompt_at_random(rng, number), "rubric": text_at_random(rng)}
+    row: Row = {
+        "uid": _uid(number),
+        "prompt": prompt_at_random(rng, number),
+        "rubric": text_at_random(rng),
+    }
     return {**row, "reference": text_at_random(rng)} if rng.random() < 0.5 else row
 
 
 def _query(rng: Random, number: int) -> Row:
     text = prompt_at_random(rng, number)
-    return {"uid": _uid(number), "prompt": text, "query": text, "category": rng.choice("ab"), "cluster": "c"}
+    return {
+        "uid": _uid(number),
+        "prompt": text,
+        "query": text,
+        "category": rng.choice("ab"),
+        "cluster": "c",
+    }
 
 
 def _baseline(rng: Random, number: int) -> Row:
@@ -53,11 +63,20 @@ def _question(rng: Random, number: int) -> Row:
 def _health(rng: Random, number: int) -> Row:
     criteria = [{"criterion": f"Says {text_at_random(rng, 3)}.", "points": 5, "tags": ["axis:a"]}]
     criteria += [
-        {"criterion": f"Has {text_at_random(rng, 3)}.", "points": rng.choice([-4, 2, 7]), "tags": ["level:example"]}
+        {
+            "criterion": f"Has {text_at_random(rng, 3)}.",
+            "points": rng.choice([-4, 2, 7]),
+            "tags": ["level:example"],
+        }
         for _ in range(rng.randint(0, 4))
     ]
     question = [{"role": "user", "content": prompt_at_random(rng, number)}]
-    return {"prompt_id": _uid(number), "prompt": question, "rubrics": criteria, "answer": text_at_random(rng)}
+    return {
+        "prompt_id": _uid(number),
+        "prompt": question,
+        "rubrics": criteria,
+        "answer": text_at_random(rng),
+    }
 
 
 def _health_judged(rng: Random, number: int) -> Row:
@@ -67,7 +86,11 @@ def _health_judged(rng: Random, number: int) -> Row:
 
 def _turns(rng: Random, number: int) -> Row:
     turns = [prompt_at_random(rng, number), f"{text_at_random(rng)} (case {number})"]
-    return {"question_id": _uid(number), "category": rng.choice(["writing", "math", "coding"]), "turns": turns}
+    return {
+        "question_id": _uid(number),
+        "category": rng.choice(["writing", "math", "coding"]),
+        "turns": turns,
+    }
 
 
 def _writing(rng: Random, number: int) -> Row:
@@ -83,7 +106,12 @@ def _answered(rng: Random, number: int) -> Row:
 def _preference(rng: Random, number: int) -> Row:
     rejected = [text_at_random(rng) for _ in range(rng.choice([1, 3]))]
     prompt = prompt_at_random(rng, number)
-    return {"id": _uid(number), "prompt": prompt, "chosen": [text_at_random(rng)], "rejected": rejected}
+    return {
+        "id": _uid(number),
+        "prompt": prompt,
+        "chosen": [text_at_random(rng)],
+        "rejected": rejected,
+    }
 
 
 def _tie(rng: Random, number: int) -> Row:

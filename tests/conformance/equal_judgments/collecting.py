@@ -16,7 +16,17 @@ from tests.conformance.equal_runs.comparing import OF_ONE_RUN
 Json = dict[str, Any]
 _CASE, _ROW = re.compile(r"\(case (\d+)\)"), re.compile(r"(?:tied:)?(row-\d+)")
 """What the prompt of a row has, and what the command calls it."""
-_CALL = ("component", "vote", "part", "group", "key", "model", "parameters", "has_verdict", "verdict_at")
+_CALL = (
+    "component",
+    "vote",
+    "part",
+    "group",
+    "key",
+    "model",
+    "parameters",
+    "has_verdict",
+    "verdict_at",
+)
 _ANSWER = ("choices", "attempts", "cached", "usage", "refused")
 _NOBODY = "no task"
 _SAID = 3
@@ -29,7 +39,8 @@ class Collected:
 
     Attributes:
         code: the command's exit code.
-        whole: what is no task's: exit code, results of `metrics.json`, last words of a command that was refused.
+        whole: what is no task's: exit code, results of `metrics.json`, last words of a command that
+            was refused.
         tasks: of each task a line.
     """
 
@@ -43,11 +54,16 @@ class Collected:
         samples = [sample for task in self.tasks for sample in task["samples"]]
         scored = sum(sample["score"] is not None for sample in samples)
         requests = sum(count for task in self.tasks for _, count in task["requests"])
-        said = f"{len(self.tasks)} tasks, {len(samples)} samples, {scored} with a score, {requests} requests"
+        said = (
+            f"{len(self.tasks)} tasks, {len(samples)} samples, {scored} with a score, {requests} "
+            "requests"
+        )
         return f"exit code {self.code}, {said}{self.whole['said']}"
 
 
-def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, are_shared: bool = False) -> Collected:
+def collect(
+    folder: Path, code: int, asked: Mapping[str, int], address: str, *, are_shared: bool = False
+) -> Collected:
     """Read what a command has left in its folder.
 
     Args:
@@ -55,10 +71,13 @@ def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, 
         code: its exit code.
         asked: the requests that the endpoint has had, each with how often it came.
         address: of the endpoint, which is another one in each run.
-        are_shared: which calls share a request, and which of these has its attempts and cost, depends on time.
+        are_shared: which calls share a request, and which of these has its attempts and cost,
+            depends on time.
     """
     run = next((path.parent for path in folder.rglob("samples.jsonl")), folder)
-    tasks: defaultdict[str, Json] = defaultdict(lambda: {"samples": [], "calls": [], "requests": []})
+    tasks: defaultdict[str, Json] = defaultdict(
+        lambda: {"samples": [], "calls": [], "requests": []}
+    )
     for name in ("samples.jsonl", "failures.jsonl"):
         for sample in _lines(run / name):
             tasks[_row_of(sample["uid"])]["samples"].append(_of_every_run(sample))
@@ -73,8 +92,16 @@ def collect(folder: Path, code: int, asked: Mapping[str, int], address: str, *, 
             task["calls"] = [{**call, "usage": None, "attempts": None} for call in task["calls"]]
         task["calls"].sort(key=lambda call: json.dumps(call, sort_keys=True))
     lines = [{"task": name, **tasks[name]} for name in sorted(tasks, key=_number_of)]
-    whole = {"code": code, "results": None if are_shared else _results(run), "said": _said(folder, code)}
-    text = json.dumps([whole, lines], ensure_ascii=False).replace(address, "ENDPOINT").replace(str(folder), "FOLDER")
+    whole = {
+        "code": code,
+        "results": None if are_shared else _results(run),
+        "said": _said(folder, code),
+    }
+    text = (
+        json.dumps([whole, lines], ensure_ascii=False)
+        .replace(address, "ENDPOINT")
+        .replace(str(folder), "FOLDER")
+    )
     return Collected(code, *json.loads(text))
 
 
@@ -103,7 +130,11 @@ def _lines(path: Path) -> Iterator[Any]:
 def _of_every_run(value: Any) -> Any:
     """A value without what two equal runs need not have in common; what a run's calls took stays out, too."""
     if isinstance(value, dict):
-        return {name: _of_every_run(inner) for name, inner in value.items() if name == "run" or not _differs(name)}
+        return {
+            name: _of_every_run(inner)
+            for name, inner in value.items()
+            if name == "run" or not _differs(name)
+        }
     return [_of_every_run(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -119,7 +150,9 @@ def _calls(run: Path) -> Iterator[tuple[str | None, Json]]:
         call = json.loads(line).get("call")
         if call is not None:
             answer = call.get("answer") or {}
-            found = {name: call.get(name) for name in _CALL} | {name: answer.get(name) for name in _ANSWER}
+            found = {name: call.get(name) for name in _CALL} | {
+                name: answer.get(name) for name in _ANSWER
+            }
             yield call.get("row"), found
 
 

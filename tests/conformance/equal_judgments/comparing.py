@@ -30,7 +30,10 @@ class Difference:
 
     def __str__(self) -> str:
         """One line for people."""
-        return f"{self.setting} {self.task} {self.path}: {shortened(self.before)} → {shortened(self.after)}"
+        return (
+            f"{self.setting} {self.task} {self.path}: {shortened(self.before)} → "
+            f"{shortened(self.after)}"
+        )
 
 
 @dataclass
@@ -50,7 +53,10 @@ def compare(before: Path, after: Path, only: Collection[str] = ()) -> Comparison
         only: kinds, or names of settings, which alone count; all by default.
     """
     found = Comparison()
-    names = [{path.name.removesuffix(_ENDING) for path in side.glob(f"*{_ENDING}")} for side in (before, after)]
+    names = [
+        {path.name.removesuffix(_ENDING) for path in side.glob(f"*{_ENDING}")}
+        for side in (before, after)
+    ]
     for name in sorted(names[0] | names[1]):
         if only and not {name, name.partition("-")[0]} & {*only}:
             continue
@@ -76,22 +82,34 @@ def _compare_line(setting: str, left: str | None, right: str | None, found: Comp
     if task is not None:
         found.counts["tasks"] += 1
         found.counts["responses"] += len(values[0].get("samples", ()))
-        found.counts["failed"] += sum(sample["score"] is None for sample in values[0].get("samples", ()))
+        found.counts["failed"] += sum(
+            sample["score"] is None for sample in values[0].get("samples", ())
+        )
         found.counts["calls"] += len(values[0].get("calls", ()))
         found.counts["requests"] += sum(count for _, count in values[0].get("requests", ()))
     if left != right:
         place = task or "the whole"
         here = [Difference(setting, place, *of) for of in _of_task(*values)]
         unordered = Difference(
-            setting, place, "the order of fields, or how a value is written", left or "", right or ""
+            setting,
+            place,
+            "the order of fields, or how a value is written",
+            left or "",
+            right or "",
         )
         found.differences += here or [unordered]
 
 
 def _of_task(left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
-    requests = [{json.dumps(body): count for body, count in side.get("requests", ())} for side in (left, right)]
+    requests = [
+        {json.dumps(body): count for body, count in side.get("requests", ())}
+        for side in (left, right)
+    ]
     yield from _of_requests(*requests)
-    kept = [{name: value for name, value in side.items() if name != "requests"} for side in (left, right)]
+    kept = [
+        {name: value for name, value in side.items() if name != "requests"}
+        for side in (left, right)
+    ]
     for side in kept:
         side["calls"] = {_name_of(call): call for call in side.get("calls", ())}
         side["samples"] = {sample["uid"]: sample for sample in side.get("samples", ())}
@@ -104,12 +122,17 @@ def _name_of(call: Any) -> str:
 
 
 def _of_requests(left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
-    gone, new = [body for body in left if body not in right], [body for body in right if body not in left]
+    gone, new = (
+        [body for body in left if body not in right],
+        [body for body in right if body not in left],
+    )
     for before, after in zip_longest(gone, new):
         if before is None or after is None:
             yield "requests", before or ABSENT, after or ABSENT
             continue
-        at = next(place for place, (one, other) in enumerate(zip_longest(before, after)) if one != other)
+        at = next(
+            place for place, (one, other) in enumerate(zip_longest(before, after)) if one != other
+        )
         start = max(0, at - _AROUND)
         yield f"requests, from character {start}", before[start:], after[start:]
     for body in left:

@@ -1,6 +1,7 @@
 """The endpoint that both checkouts ask: a real HTTP server whose answers are made from seed, request and repetition.
 
-Each setting has a path of its own, so that what one of them asks is recorded by itself. An answer depends on nothing
+Each setting has a path of its own, so that what one of them asks is recorded by itself. An answer
+depends on nothing
 else: neither on the order of arrival nor on what other settings ask.
 """
 
@@ -43,7 +44,10 @@ class Endpoint:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -76,7 +80,9 @@ class Endpoint:
         of_setting = self._asked.setdefault(setting, Counter())
         if "batched" in setting:
             of_setting.update(_inputs(body))
-        elif not is_refused_format(setting, body):  # who is the first to find it out depends on time
+        elif not is_refused_format(
+            setting, body
+        ):  # who is the first to find it out depends on time
             of_setting[text] += 1
         digest = hashlib.sha256(f"{self._seed} {text}".encode()).hexdigest()
         reply = reply_to(Asked(setting, path, self._seed, body, digest, max(1, of_setting[text])))
@@ -85,7 +91,9 @@ class Endpoint:
             request.transport.close()
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         return web.Response(
-            status=reply.status, body=content, headers={"Content-Type": "application/json", **reply.headers}
+            status=reply.status,
+            body=content,
+            headers={"Content-Type": "application/json", **reply.headers},
         )
 
 
@@ -94,6 +102,8 @@ def _inputs(body: Mapping[str, Any]) -> list[str]:
     lists = {name: value for name, value in body.items() if isinstance(value, list)}
     count = min(map(len, lists.values()))
     return [
-        json.dumps({**body, **{name: value[place] for name, value in lists.items()}}, ensure_ascii=False)
+        json.dumps(
+            {**body, **{name: value[place] for name, value in lists.items()}}, ensure_ascii=False
+        )
         for place in range(count)
     ]

@@ -18,7 +18,9 @@ class Evaluated(NamedTuple):
     flags: Flags
 
 
-_CANDIDATES = [{"name": name, "model_name": name, "base_url": URL} for name in ("one", "two", "three")]
+_CANDIDATES = [
+    {"name": name, "model_name": name, "base_url": URL} for name in ("one", "two", "three")
+]
 _ARENA = {"eval_prompt_dataset": "queries", "eval_baseline_dataset": "baselines"}
 _PROMPTS = {"eval_dataset": "asked"}
 _RUBRIC = {"eval_dataset": "instructions"}
@@ -32,16 +34,30 @@ _QUERIES = {"dataset": "queries"}
 _JSON: Flags = {"judge_output": "json_schema"}
 _CRITIQUE: Flags = {"judge_critique_rounds": 1}
 _JURY: Flags = {"judges": {"a": {"judge_model_name": "a"}, "b": {"judge_model_name": "b"}, "c": {}}}
-_CASCADE: Flags = {"cascade": {"a": {"judge": "rubric"}, "b": {"judge": "peer"}}, "cascade_threshold": 0.6}
+_CASCADE: Flags = {
+    "cascade": {"a": {"judge": "rubric"}, "b": {"judge": "peer"}},
+    "cascade_threshold": 0.6,
+}
 
 EVALUATED: Mapping[str, Mapping[str, Evaluated]] = {
     "prompts": {
-        "rubric": Evaluated(_PROMPTS, {"judge": "rubric", "samples_per_item": 2, "judge_critique_rounds": 2}),
-        "aspect": Evaluated(_PROMPTS, {"judge": "aspect", "aspects": "coherence,harmfulness", **_CRITIQUE}),
+        "rubric": Evaluated(
+            _PROMPTS, {"judge": "rubric", "samples_per_item": 2, "judge_critique_rounds": 2}
+        ),
+        "aspect": Evaluated(
+            _PROMPTS, {"judge": "aspect", "aspects": "coherence,harmfulness", **_CRITIQUE}
+        ),
         "peer": Evaluated(_PROMPTS, {"judge": "peer", "judge_critique_rounds": 2}),
-        "checklist": Evaluated(_PROMPTS, {"judge": "checklist", "criteria": ["Is short.", "Is right."]}),
-        "jury": Evaluated(_PROMPTS, {"judge": "jury", "judges": {"a": {"judge": "aspect"}, "b": {"judge": "peer"}}}),
-        "composite": Evaluated(_PROMPTS, {"judge": "composite", "reward": "rubric=1,peer=2", **_CRITIQUE}),
+        "checklist": Evaluated(
+            _PROMPTS, {"judge": "checklist", "criteria": ["Is short.", "Is right."]}
+        ),
+        "jury": Evaluated(
+            _PROMPTS,
+            {"judge": "jury", "judges": {"a": {"judge": "aspect"}, "b": {"judge": "peer"}}},
+        ),
+        "composite": Evaluated(
+            _PROMPTS, {"judge": "composite", "reward": "rubric=1,peer=2", **_CRITIQUE}
+        ),
         "cascade": Evaluated(_PROMPTS, {"judge": "cascade", **_CASCADE}),
         "reward_model": Evaluated(_PROMPTS, {"judge": "reward_model"}),
         "turns": Evaluated(_PROMPTS, {"judge": "rubric", "user_max_turns": 2, "judged": "turns"}),
@@ -52,7 +68,9 @@ EVALUATED: Mapping[str, Mapping[str, Evaluated]] = {
         "json_calm": Evaluated(_ARENA, _JSON),
         "jury": Evaluated(_ARENA, {**_JURY, "jury_rule": "median"}),
         "candidates": Evaluated(_ARENA, {"candidates": _CANDIDATES, "schedule": "swiss"}),
-        "candidates_baseline": Evaluated(_ARENA, {"candidates": _CANDIDATES[:2], "candidates_play": "baseline"}),
+        "candidates_baseline": Evaluated(
+            _ARENA, {"candidates": _CANDIDATES[:2], "candidates_play": "baseline"}
+        ),
     },
     "mt_bench": {
         "plain": Evaluated(_BENCH, {}),
@@ -63,12 +81,16 @@ EVALUATED: Mapping[str, Mapping[str, Evaluated]] = {
     },
     "pairwise_judgement": {
         "plain": Evaluated(_PAIRS, {"num_choices": "auto"}),
-        "swapped": Evaluated(_PAIRS, {"swap_evaluate": True, "thinking_mode": True, "num_choices": "auto"}),
+        "swapped": Evaluated(
+            _PAIRS, {"swap_evaluate": True, "thinking_mode": True, "num_choices": "auto"}
+        ),
         "rated": Evaluated({"eval_dataset": "ties"}, {"num_choices": "auto"}),
     },
     "self_critique": {
         "plain": Evaluated(_QUERIES, {"candidates": _CANDIDATES, "critique_rounds": 2}),
-        "json_calm": Evaluated(_QUERIES, {"candidates": _CANDIDATES[:2], "judges": _CANDIDATES[1:], **_JSON}),
+        "json_calm": Evaluated(
+            _QUERIES, {"candidates": _CANDIDATES[:2], "judges": _CANDIDATES[1:], **_JSON}
+        ),
     },
     "aspect_critique": {
         "plain": Evaluated(_ASPECTS, {"strictness": 3, **_CRITIQUE}),
@@ -86,7 +108,9 @@ EVALUATED: Mapping[str, Mapping[str, Evaluated]] = {
     },
     "rubric_checklist": {
         "plain": Evaluated(_CHECKLIST, {"criteria_per_call": 2}),
-        "each": Evaluated(_CHECKLIST, {"criteria_per_call": 1, "strictness": 3, "cannot_assess": "partial"}),
+        "each": Evaluated(
+            _CHECKLIST, {"criteria_per_call": 1, "strictness": 3, "cannot_assess": "partial"}
+        ),
         "jury": Evaluated(_CHECKLIST, {**_JURY, "formula": "rar"}),
         "json_calm": Evaluated(_CHECKLIST, _JSON),
         "judging": Evaluated({"eval_dataset": "health_judged"}, {"role": "judge"}),

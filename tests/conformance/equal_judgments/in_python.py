@@ -24,16 +24,24 @@ def begin(judge: str, settings: str, rows: str, shown: str) -> None:
 
     opened = getattr(judgegym, judge)(**json.loads(settings))
     lines = []
-    for number, row in enumerate(map(json.loads, Path(rows).read_text(encoding="utf-8").splitlines()), 1):
+    for number, row in enumerate(
+        map(json.loads, Path(rows).read_text(encoding="utf-8").splitlines()), 1
+    ):
         context = {name: row[column] for name, column in json.loads(shown).items() if column in row}
         answers = row.get("responses") or row["response"]
-        said = _said(opened, row["prompt"], [answers] if isinstance(answers, str) else answers, context)
+        said = _said(
+            opened, row["prompt"], [answers] if isinstance(answers, str) else answers, context
+        )
         lines += [{"uid": f"row-{number}.{place}", **one} for place, one in enumerate(said, 1)]
-    Path("samples.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    Path("samples.jsonl").write_text(
+        "".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8"
+    )
     os._exit(0)
 
 
-def _said(judge: Any, question: str, answers: list[str], context: dict[str, Any]) -> list[dict[str, Any]]:
+def _said(
+    judge: Any, question: str, answers: list[str], context: dict[str, Any]
+) -> list[dict[str, Any]]:
     """What it says of each answer; an error is what it says of the first."""
     try:
         table = judge.judge_sync(question, answers, **context)
@@ -41,7 +49,11 @@ def _said(judge: Any, question: str, answers: list[str], context: dict[str, Any]
         return [{"score": None, "raised": f"{type(error).__name__}: {error}"}]
     records = getattr(table, "records", lambda: [{}] * len(answers))()
     return [
-        {**{name: _plain(getattr(one, name, None)) for name in _PUBLIC}, "calls": _calls(one), "record": _plain(record)}
+        {
+            **{name: _plain(getattr(one, name, None)) for name in _PUBLIC},
+            "calls": _calls(one),
+            "record": _plain(record),
+        }
         for one, record in zip(table, records, strict=True)
     ]
 
@@ -52,7 +64,9 @@ def _calls(judgment: Any) -> list[str]:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, dict) or hasattr(value, "items"):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

@@ -39,7 +39,9 @@ _GATED: Flags = {
     "style": _part("rubric"),
     "peer": _part("peer"),
 }
-_JURY_IN_IT: Flags = _part("jury", weight=2, judges={"x": _part("rubric", samples_per_item=2), "y": _part("peer")})
+_JURY_IN_IT: Flags = _part(
+    "jury", weight=2, judges={"x": _part("rubric", samples_per_item=2), "y": _part("peer")}
+)
 _CASCADE_IN_IT: Flags = _part(
     "cascade",
     weight=1,
@@ -69,10 +71,22 @@ MADE: Scored = {
         "trimmed": ("single", {"jury_rule": "trimmed_mean", "judges": _FOUR, "jury_quorum": 1}),
         "unanimous": ("single", {"jury_rule": "unanimous", "judges": _THREE}),
         "rank": ("single", {"jury_scale": "rank", "jury_sample": _SAMPLE, "judges": _THREE}),
-        "standardised": ("single", {"jury_scale": "standardised", "jury_sample": _SAMPLE, "judges": _THREE}),
-        "models": ("levels", {"judges": "a,b,large", "judge_temperature": 0, "samples_per_item": 2}),
-        "games": ("games", {"judges": {"a": _part("arena_hard"), "b": _part("arena_hard", judge_model_name="n")}}),
-        "checklists": ("criteria", {"judges": {"a": _part("checklist"), "b": _part("reward_model"), "c": _RULE}}),
+        "standardised": (
+            "single",
+            {"jury_scale": "standardised", "jury_sample": _SAMPLE, "judges": _THREE},
+        ),
+        "models": (
+            "levels",
+            {"judges": "a,b,large", "judge_temperature": 0, "samples_per_item": 2},
+        ),
+        "games": (
+            "games",
+            {"judges": {"a": _part("arena_hard"), "b": _part("arena_hard", judge_model_name="n")}},
+        ),
+        "checklists": (
+            "criteria",
+            {"judges": {"a": _part("checklist"), "b": _part("reward_model"), "c": _RULE}},
+        ),
         "json_formless_calm": ("single", {"judges": _THREE, "judge_output": "json_schema"}),
         "talks": ("talks", {"judges": _THREE, "judge_conversation_limit": 1000}),
     },
@@ -80,27 +94,43 @@ MADE: Scored = {
         "sum": ("single", {"reward": _SUM}),
         "gate": ("single", {"combine": "min", "reward": _GATED}),
         "product": ("three", {"combine": "product", "reward": _THREE}),
-        "first": ("single", {"combine": "first_that_says", "reward": {"rule": _SETTLES, "style": _part("rubric")}}),
-        "alternate": ("single", {"combine": "alternate", "reward": {"a": _part("peer"), "b": _ASPECTS}, "seed": 8}),
+        "first": (
+            "single",
+            {"combine": "first_that_says", "reward": {"rule": _SETTLES, "style": _part("rubric")}},
+        ),
+        "alternate": (
+            "single",
+            {"combine": "alternate", "reward": {"a": _part("peer"), "b": _ASPECTS}, "seed": 8},
+        ),
         "alternate_three": ("three", {"combine": "alternate", "reward": "peer,rubric,aspect"}),
         "weights": ("single", {"reward": "rubric=0.8,peer=0.2", "judge_critique_rounds": 1}),
         "nested": ("single", {"reward": {"jury": _JURY_IN_IT, "casc": _CASCADE_IN_IT}}),
         "criteria": (
             "criteria",
-            {"reward": {"list": _part("checklist", weight=1), "model": _part("reward_model", weight=2)}},
+            {
+                "reward": {
+                    "list": _part("checklist", weight=1),
+                    "model": _part("reward_model", weight=2),
+                }
+            },
         ),
         "traces": (
             "traces",
             {
                 "reward": {
-                    "safe": _part("rule", rule="tool_not_called", rule_expected=["delete_*"], gate=1),
+                    "safe": _part(
+                        "rule", rule="tool_not_called", rule_expected=["delete_*"], gate=1
+                    ),
                     "ends": _part("rule", rule="ends_with_answer"),
                     "quality": _part("rubric", rubric="Is the seat booked?", weight=2),
                     "steps": _part("steps", steps_combine="mean", steps_judge=_part("rubric")),
                 }
             },
         ),
-        "games": ("games", {"reward": {"wins": _part("arena_hard", weight=1), "peer": _part("peer", weight=1)}}),
+        "games": (
+            "games",
+            {"reward": {"wins": _part("arena_hard", weight=1), "peer": _part("peer", weight=1)}},
+        ),
         "json_calm": ("single", {"reward": _SUM, "judge_output": "json_schema"}),
     },
     "cascade": {
@@ -111,7 +141,10 @@ MADE: Scored = {
                 "cascade_recheck": 0.3,
                 "cascade_share": 0.5,
                 "seed": 4,
-                "cascade": {"cheap": _part("rubric"), "strong": _part("peer", judge_model_name="big")},
+                "cascade": {
+                    "cheap": _part("rubric"),
+                    "strong": _part("peer", judge_model_name="big"),
+                },
             },
         ),
         "orders": (
@@ -133,7 +166,11 @@ MADE: Scored = {
         ),
         "votes_aspect": (
             "three",
-            {"cascade_threshold": 0.5, "cascade_confidence": "votes", "cascade": {"a": _COHERENT, "b": _ASPECTS}},
+            {
+                "cascade_threshold": 0.5,
+                "cascade_confidence": "votes",
+                "cascade": {"a": _COHERENT, "b": _ASPECTS},
+            },
         ),
         "probability": (
             "single",
@@ -151,15 +188,27 @@ MADE: Scored = {
                 "cascade": {"cheap": _CHEAP_JURY, "strong": _BIG},
             },
         ),
-        "models": ("levels", {"cascade": "small,large", "cascade_threshold": 0.4, "cascade_recheck": 0.5}),
-        "rule": ("single", {"cascade": {"a": _SETTLES, "b": _part("rubric")}, "cascade_threshold": 0.4}),
+        "models": (
+            "levels",
+            {"cascade": "small,large", "cascade_threshold": 0.4, "cascade_recheck": 0.5},
+        ),
+        "rule": (
+            "single",
+            {"cascade": {"a": _SETTLES, "b": _part("rubric")}, "cascade_threshold": 0.4},
+        ),
     },
     "steps": {
         "mean": ("traces", {"steps_judge": _part("rubric")}),
         "min": ("traces", {"steps_combine": "min", "steps_most": 3, "steps_judge": _COHERENT}),
-        "product": ("traces", {"steps_combine": "product", "steps_judge": _ASPECTS, "judge_critique_rounds": 1}),
+        "product": (
+            "traces",
+            {"steps_combine": "product", "steps_judge": _ASPECTS, "judge_critique_rounds": 1},
+        ),
         "last": ("traces", {"steps_combine": "last", "steps_judge": _CHEAP_JURY}),
-        "cascade": ("traces", {"steps_judge": _part("cascade", cascade={"a": _part("peer"), "b": _BIG})}),
+        "cascade": (
+            "traces",
+            {"steps_judge": _part("cascade", cascade={"a": _part("peer"), "b": _BIG})},
+        ),
         "plain": ("traces", {}),
     },
 }

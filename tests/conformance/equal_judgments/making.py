@@ -49,10 +49,19 @@ def make(folder: Path, plan: Plan) -> int:
     for old in folder.glob("*.jsonl.gz"):
         old.unlink()
     checkout = plan.checkout.resolve()
-    about = {"checkout": str(checkout), "commit": commit_of(checkout), "rows": plan.rows, "seed": plan.seed}
+    about = {
+        "checkout": str(checkout),
+        "commit": commit_of(checkout),
+        "rows": plan.rows,
+        "seed": plan.seed,
+    }
     (folder / MADE).write_text(json.dumps(about), encoding="utf-8")
     refused = 0
-    with Endpoint(plan.seed) as endpoint, driver_of(checkout) as driver, tempfile.TemporaryDirectory() as place:
+    with (
+        Endpoint(plan.seed) as endpoint,
+        driver_of(checkout) as driver,
+        tempfile.TemporaryDirectory() as place,
+    ):
         for setting in plan.settings:
             collected = _judge(setting, plan, endpoint, driver, Path(place))
             write_collected(folder / f"{setting.name}.jsonl.gz", collected)
@@ -61,16 +70,22 @@ def make(folder: Path, plan: Plan) -> int:
     return refused
 
 
-def _judge(setting: Setting, plan: Plan, endpoint: Endpoint, driver: Driver, place: Path) -> Collected:
+def _judge(
+    setting: Setting, plan: Plan, endpoint: Endpoint, driver: Driver, place: Path
+) -> Collected:
     folder = place / setting.name
     folder.mkdir()
     for name, shape in setting.data.items():
-        rows = rows_of(_SHAPES[shape], max(3, round(plan.rows * setting.share)), (plan.seed, setting.name))
+        rows = rows_of(
+            _SHAPES[shape], max(3, round(plan.rows * setting.share)), (plan.seed, setting.name)
+        )
         text = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     code = driver.run(_job(setting, folder, endpoint.base_url(setting.name)))
     asked = endpoint.take_asked(setting.name)
-    collected = collect(folder, code, asked, endpoint.address, are_shared=SHARED.search(setting.name) is not None)
+    collected = collect(
+        folder, code, asked, endpoint.address, are_shared=SHARED.search(setting.name) is not None
+    )
     shutil.rmtree(folder)
     return collected
 
@@ -80,4 +95,6 @@ def _job(setting: Setting, folder: Path, url: str) -> Job:
     if not setting.judge:
         return Job(words, folder, said)
     begun = {name: value.replace(URL, url) for name, value in setting.judge.items()}
-    return Job((), folder, said, script=_IN_PYTHON, begun={**begun, "rows": str(folder / "rows.jsonl")})
+    return Job(
+        (), folder, said, script=_IN_PYTHON, begun={**begun, "rows": str(folder / "rows.jsonl")}
+    )

@@ -1,6 +1,7 @@
 """What the endpoint answers: a verdict in the form that the prompt asks for, or one of the ways in which a judge fails.
 
-The form is read from the prompt. Nothing here is imported from the package: both checkouts are answered by one code.
+The form is read from the prompt. Nothing here is imported from the package: both checkouts are
+    answered by one code.
 """
 
 from __future__ import annotations
@@ -136,7 +137,11 @@ def _choice(body: Mapping[str, Any], shown: str, rng: Random, index: int) -> Jso
         more["reasoning_content"] = f"It may be {verdict_of(body, shown, rng)}"
     if "YOUR PREVIOUS EVALUATION" in shown or "You gave the evaluation above" in shown:
         text = f"I was too {rng.choice(['harsh', 'lenient'])}.\n\n{text}"
-    choice: Json = {"index": index, "message": {"role": "assistant", "content": text, **more}, "finish_reason": finish}
+    choice: Json = {
+        "index": index,
+        "message": {"role": "assistant", "content": text, **more},
+        "finish_reason": finish,
+    }
     if body.get("logprobs"):
         choice["logprobs"] = {"content": [_token(char, rng) for char in text]}
     return choice
@@ -145,11 +150,18 @@ def _choice(body: Mapping[str, Any], shown: str, rng: Random, index: int) -> Jso
 def _token(text: str, rng: Random) -> Json:
     """A token of one character; a digit has the scale's other digits beside it."""
     if not text.isdigit():
-        return {"token": text, "logprob": -0.01, "top_logprobs": [{"token": text, "logprob": -0.01}]}
+        return {
+            "token": text,
+            "logprob": -0.01,
+            "top_logprobs": [{"token": text, "logprob": -0.01}],
+        }
     digits = [str(digit) for digit in range(6)]
     shares = [rng.random() for _ in digits]
     whole = sum(shares) / rng.choice([1, 1, 1, 0.4])
-    top = [{"token": each, "logprob": math.log(share / whole)} for each, share in zip(digits, shares, strict=True)]
+    top = [
+        {"token": each, "logprob": math.log(share / whole)}
+        for each, share in zip(digits, shares, strict=True)
+    ]
     return {"token": text, "logprob": top[0]["logprob"], "top_logprobs": top}
 
 
@@ -159,7 +171,13 @@ def _rewards(asked: Asked) -> Any:
     Which inputs share a request depends on time, so the number is of the input alone.
     """
     body = asked.body
-    inputs = body.get("input") or body.get("text_1") or body.get("query") or body.get("text") or [body.get("messages")]
+    inputs = (
+        body.get("input")
+        or body.get("text_1")
+        or body.get("query")
+        or body.get("text")
+        or [body.get("messages")]
+    )
     numbers = [_number(Random(json.dumps([asked.seed, each]))) for each in inputs]
     if asked.path == "get_reward":
         return {"rewards": numbers}
@@ -167,7 +185,11 @@ def _rewards(asked: Asked) -> Any:
         return [{"embedding": [number], "meta_info": {"prompt_tokens": 7}} for number in numbers]
     name = {"classify": "probs", "score": "score", "pooling": "data"}[asked.path]
     data = [
-        {"index": index, name: number if name == "score" else [number], **({"label": "yes"} if name == "probs" else {})}
+        {
+            "index": index,
+            name: number if name == "score" else [number],
+            **({"label": "yes"} if name == "probs" else {}),
+        }
         for index, number in enumerate(numbers)
     ]
     return {"data": data, "usage": {"prompt_tokens": 7 * len(numbers)}}

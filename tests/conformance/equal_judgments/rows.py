@@ -32,8 +32,35 @@ _WORDS = (
         "iron",
         "red",
     ),
-    *("53", "59", "primes", "short", "long", "harm", "sky", "please", "many", "two", "forty", "minutes", "answer"),
-    *("good", "bad", "haiku", "capital", "recursion", "kill", "limit", "42", "x=7", "**bold**", "ß", "日本"),
+    *(
+        "53",
+        "59",
+        "primes",
+        "short",
+        "long",
+        "harm",
+        "sky",
+        "please",
+        "many",
+        "two",
+        "forty",
+        "minutes",
+        "answer",
+    ),
+    *(
+        "good",
+        "bad",
+        "haiku",
+        "capital",
+        "recursion",
+        "kill",
+        "limit",
+        "42",
+        "x=7",
+        "**bold**",
+        "ß",
+        "日本",
+    ),
 )
 _RED_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"  # a PNG
 _TRAPS = (
@@ -63,12 +90,20 @@ def _shown(rng: Random) -> Row:
     if rng.random() < 0.3:
         found["rubric"] = f"Is it {rng.choice(_WORDS)}?"
     if rng.random() < 0.3:
-        found["context"] = [text_at_random(rng), text_at_random(rng)] if rng.random() < 0.5 else text_at_random(rng, 20)
+        found["context"] = (
+            [text_at_random(rng), text_at_random(rng)]
+            if rng.random() < 0.5
+            else text_at_random(rng, 20)
+        )
     return found
 
 
 def _single(rng: Random, number: int) -> Row:
-    row: Row = {"prompt": prompt_at_random(rng, number), "response": text_at_random(rng), **_shown(rng)}
+    row: Row = {
+        "prompt": prompt_at_random(rng, number),
+        "response": text_at_random(rng),
+        **_shown(rng),
+    }
     draw = rng.random()
     if draw < 0.03:
         row["response"] = rng.choice(["", "  \n"])
@@ -85,7 +120,11 @@ def _three(rng: Random, number: int) -> Row:
     """A row whose responses are judged each by itself."""
     return {
         **_single(rng, number),
-        "response": [text_at_random(rng), text_at_random(rng), rng.choice(["", text_at_random(rng)])],
+        "response": [
+            text_at_random(rng),
+            text_at_random(rng),
+            rng.choice(["", text_at_random(rng)]),
+        ],
     }
 
 
@@ -112,7 +151,11 @@ def _game(rng: Random, number: int) -> Row:
 
 def _levels(rng: Random, number: int) -> Row:
     row = _single(rng, number)
-    levels = {f"score{level}_description": text_at_random(rng, 4) for level in range(1, 6) if rng.random() < 0.8}
+    levels = {
+        f"score{level}_description": text_at_random(rng, 4)
+        for level in range(1, 6)
+        if rng.random() < 0.8
+    }
     return {**row, "rubric": {"criteria": f"Is it {rng.choice(_WORDS)}?", **levels}}
 
 
@@ -124,15 +167,24 @@ def _criteria(rng: Random, number: int) -> Row:
         for _ in range(rng.randint(1, 7))
     ]
     if rng.random() < 0.3:
-        criteria.append({"text": "Cites.", "points": 2, "options": {"none": 0, "one": 0.5, "several": 1}})
+        criteria.append(
+            {"text": "Cites.", "points": 2, "options": {"none": 0, "one": 0.5, "several": 1}}
+        )
     if rng.random() < 0.3:
         criteria.append({"text": "Is right.", "points": 3, "required": True, "tags": ["core"]})
     return {**row, "criteria": criteria}
 
 
 def _with_aspects(rng: Random, number: int) -> Row:
-    own = {"name": "fits", "definition": f"Is it about {rng.choice(_WORDS)}?", "weight": rng.choice([1, 2])}
-    return {**_single(rng, number), "aspects": rng.choice([None, "coherence", [own, "correctness"]])}
+    own = {
+        "name": "fits",
+        "definition": f"Is it about {rng.choice(_WORDS)}?",
+        "weight": rng.choice([1, 2]),
+    }
+    return {
+        **_single(rng, number),
+        "aspects": rng.choice([None, "coherence", [own, "correctness"]]),
+    }
 
 
 def _grouped(rng: Random, number: int) -> Row:
@@ -164,21 +216,37 @@ def _trace(rng: Random, number: int) -> Row:
 
 
 def _talk(rng: Random, number: int) -> Row:
-    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
-    turns: list[Row] = [{"role": "system", "content": text_at_random(rng)}] if rng.random() < 0.5 else []
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}},
+        }
+    ]
+    turns: list[Row] = (
+        [{"role": "system", "content": text_at_random(rng)}] if rng.random() < 0.5 else []
+    )
     turns.append({"role": "user", "content": prompt_at_random(rng, number)})
     for step in range(rng.randint(0, 3)):
         if rng.random() < 0.5:
-            turns += [_call("weather", step, city="Rome"), _result(step, f"{text_at_random(rng, 90)} " * 4)]
+            turns += [
+                _call("weather", step, city="Rome"),
+                _result(step, f"{text_at_random(rng, 90)} " * 4),
+            ]
         else:
-            turns += [{"role": "assistant", "content": text_at_random(rng)}, {"role": "user", "content": "And then?"}]
+            turns += [
+                {"role": "assistant", "content": text_at_random(rng)},
+                {"role": "user", "content": "And then?"},
+            ]
     turns.append({"role": "assistant", "content": text_at_random(rng)})
     return {"messages": turns, **({"tools": tools} if rng.random() < 0.5 else {})}
 
 
 def _picture(rng: Random, number: int) -> Row:
     url = f"data:image/png;base64,{_RED_PIXEL}"
-    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt_at_random(rng, number)}]
+    parts = [
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "text", "text": prompt_at_random(rng, number)},
+    ]
     return {"prompt": [{"role": "user", "content": parts}], "response": text_at_random(rng)}
 
 

@@ -31,8 +31,9 @@ class Setting:
     """One command, or public judge, over many rows.
 
     Attributes:
-        name: unique; it begins with the kind. Its words steer the endpoint (`replies.py`): `calm` has no HTTP errors,
-            `formless` refuses response formats, `batched` has calls that share requests as time has it.
+        name: unique; it begins with the kind. Its words steer the endpoint (`replies.py`): `calm`
+            has no HTTP errors, `formless` refuses response formats, `batched` has calls that share
+            requests as time has it.
         kind: of judge, `env` for environments, or `python`.
         data: files of rows, by name, with the shape of their rows.
         words: of the command.
@@ -51,7 +52,8 @@ class Setting:
 def words_of(flags: Flags, prefix: str = "") -> list[str]:
     """Flags as words of a command line."""
     return [
-        f"--{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in flags.items()
+        f"--{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in flags.items()
     ]
 
 
@@ -72,7 +74,9 @@ def _evaluated() -> Iterator[Setting]:
         for name, (data, flags) in of_environment.items():
             files = {flag: f"{flag}.jsonl" for flag in data}
             run = {"data_dir_to_save_evals": "run", "max_retries": 2}
-            talks = {"user_base_url": URL, "user_model_name": "u"} if "user_max_turns" in flags else {}
+            talks = (
+                {"user_base_url": URL, "user_model_name": "u"} if "user_max_turns" in flags else {}
+            )
             own = words_of({**files, **ASKING, **_RUN, **run, **talks, **flags}, "env.")
             words = ["evaluate", environment, *own, *words_of(_POLICY, "openai.")]
             yield Setting(f"env-{environment}-{name}", "env", data, words, share=1 / _FEWER)
@@ -80,9 +84,19 @@ def _evaluated() -> Iterator[Setting]:
 
 def _public() -> Iterator[Setting]:
     for name, (judge, shape, keywords, shown) in PUBLIC.items():
-        asking = {} if judge == "RuleJudge" else {key: value for key, value in ASKING.items() if key != "retry_delay"}
-        made = {"judge": judge, "settings": json.dumps({**asking, **keywords}), "shown": json.dumps(shown)}
-        yield Setting(f"python-{name}_calm", "python", {"rows": shape}, judge=made, share=1 / _FEWER)
+        asking = (
+            {}
+            if judge == "RuleJudge"
+            else {key: value for key, value in ASKING.items() if key != "retry_delay"}
+        )
+        made = {
+            "judge": judge,
+            "settings": json.dumps({**asking, **keywords}),
+            "shown": json.dumps(shown),
+        }
+        yield Setting(
+            f"python-{name}_calm", "python", {"rows": shape}, judge=made, share=1 / _FEWER
+        )
 
 
 SETTINGS: Sequence[Setting] = (*_scored(), *_evaluated(), *_public())

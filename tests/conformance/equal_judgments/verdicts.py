@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-_WORDS = ("the tide", "turns", "because", "water follows", "what pulls it", "and 42 boats wait", "for no clear reason")
+_WORDS = (
+    "the tide",
+    "turns",
+    "because",
+    "water follows",
+    "what pulls it",
+    "and 42 boats wait",
+    "for no clear reason",
+)
 _COMPARED = re.compile(r"\[\[(A>>B|A>B|A=B|B>A|B>>A|[A-Z])\]\]")
 _SCALE = re.compile(r"an integer (?:number )?between (-?\d+) and (-?\d+)")
 _IDS = re.compile(r"^The ids are ([a-z, ]+)\.", re.MULTILINE)
@@ -37,7 +45,15 @@ def text_of(shown: str, rng: Random) -> str:
 
 
 def _reason(rng: Random) -> str:
-    return rng.choice(["It is good.", "It is [sic] {poor}.", "", 'Because of "this".\nAnd that.', "Gut, ja — 1/5."])
+    return rng.choice(
+        [
+            "It is good.",
+            "It is [sic] {poor}.",
+            "",
+            'Because of "this".\nAnd that.',
+            "Gut, ja — 1/5.",
+        ]
+    )
 
 
 def _rubric(shown: str, rng: Random) -> str:
@@ -56,15 +72,21 @@ def _aspect(shown: str, rng: Random) -> str:
 
 
 def _peer(shown: str, rng: Random) -> str:
-    score = rng.choice([rng.randint(0, 100), rng.randint(0, 100), 55, rng.choice([101, -1, 70.5, "80"])])
-    return f"{rng.choice(['', 'I went through it. '])}\n" + json.dumps({"reasoning": _reason(rng), "score": score})
+    score = rng.choice(
+        [rng.randint(0, 100), rng.randint(0, 100), 55, rng.choice([101, -1, 70.5, "80"])]
+    )
+    return f"{rng.choice(['', 'I went through it. '])}\n" + json.dumps(
+        {"reasoning": _reason(rng), "score": score}
+    )
 
 
 def _listwise(shown: str, rng: Random) -> str:
     ids = _ids(shown)
     if rng.random() < 0.08:
         ids = ids[1:]
-    scores = [{"id": each, "explanation": _reason(rng), "score": round(rng.random(), 2)} for each in ids]
+    scores = [
+        {"id": each, "explanation": _reason(rng), "score": round(rng.random(), 2)} for each in ids
+    ]
     return f"{_reason(rng)}\n{json.dumps({'scores': scores})}"
 
 
@@ -93,7 +115,11 @@ def _met(criterion: str, shown: str, rng: Random) -> str:
     words: list[str] = json.loads(options[1]) if options else ["met", "unmet"]
     if rng.random() < _SELDOM:
         return "perhaps"
-    return "cannot_assess" if "cannot_assess" in shown and rng.random() < 4 * _SELDOM else rng.choice(words)
+    return (
+        "cannot_assess"
+        if "cannot_assess" in shown and rng.random() < 4 * _SELDOM
+        else rng.choice(words)
+    )
 
 
 def _compared(shown: str, rng: Random) -> str:
@@ -128,7 +154,10 @@ def _of_schema(schema: Mapping[str, Any], shown: str, rng: Random, name: str) ->
         return rng.choice(schema["enum"])
     kind = schema.get("type")
     if kind == "object":
-        return {inner: _of_schema(each, shown, rng, inner) for inner, each in schema["properties"].items()}
+        return {
+            inner: _of_schema(each, shown, rng, inner)
+            for inner, each in schema["properties"].items()
+        }
     if kind == "array" and name == "result":
         return _criteria(shown, rng)
     if kind == "array":

@@ -24,11 +24,15 @@ def main() -> int:
     making = verbs.add_parser("make")
     making.add_argument("folder", type=Path)
     making.add_argument("--checkout", type=Path, default=Path())
-    making.add_argument("--only", default="*", help="runs whose names have this pattern, as those of files")
+    making.add_argument(
+        "--only", default="*", help="runs whose names have this pattern, as those of files"
+    )
     making.add_argument("--jobs", type=int, default=2)
     comparing = verbs.add_parser("compare")
     comparing.add_argument("folders", type=Path, nargs=2, metavar="folder")
-    comparing.add_argument("--without", action="append", default=[], metavar="NAME", help="leave out this field")
+    comparing.add_argument(
+        "--without", action="append", default=[], metavar="NAME", help="leave out this field"
+    )
     words = parser.parse_args()
     if words.verb == "list":
         print(*(run.name for run in RUNS), sep="\n")
@@ -36,7 +40,10 @@ def main() -> int:
     if words.verb == "make":
         runs = [run for run in RUNS if fnmatch(run.name, words.only)]
         refused = make(words.folder, words.checkout, runs, words.jobs)
-        print(f"{len(runs)} runs in {words.folder}, {refused} with a command that was refused (exit code 2)")
+        print(
+            f"{len(runs)} runs in {words.folder}, {refused} with a command that was refused (exit "
+            "code 2)"
+        )
         return 1 if refused else 0
     return _print_comparison(*words.folders, words.without)
 

@@ -1,9 +1,10 @@
 """Compares two folders of runs, file by file and line by line.
 
-A line of JSON is compared as its text, so the order of fields and the form of numbers count, once the fields that two
-runs do not have in common are out of it. Of `calls.jsonl.gz` each call counts with its row, key, messages, parameters
-and answer, in any order: calls are recorded as their responses arrive. So do groups of a training come, whose order
-the numbers of `IN_ORDER_OF_ARRIVAL` depend on in their last digits.
+A line of JSON is compared as its text, so the order of fields and the form of numbers count, once
+the fields that two runs do not have in common are out of it. Of `calls.jsonl.gz` each call counts
+with its row, key, messages, parameters
+and answer, in any order: calls are recorded as their responses arrive. So do groups of a training
+come, whose order the numbers of `IN_ORDER_OF_ARRIVAL` depend on in their last digits.
 """
 
 from __future__ import annotations
@@ -19,13 +20,26 @@ from typing import Any
 
 from tests.conformance.equal_runs.making import MADE, ROWS
 
-OF_ONE_RUN = re.compile(r"(?:.*/)?(?:run|date|judgegym_version|at|.*(?:latency|seconds|per_second).*)")
+OF_ONE_RUN = re.compile(
+    r"(?:.*/)?(?:run|date|judgegym_version|at|.*(?:latency|seconds|per_second).*)"
+)
 """Fields whose values two equal runs need not have in common: what a run took, when, and with which version."""
 
 REMOVED: dict[str, str] = {}
 """Fields that a change has removed on purpose, with the reason: they are left out of both sides."""
 
-_CALL = ("row", "group", "key", "part", "component", "vote", "model", "messages", "parameters", "has_verdict")
+_CALL = (
+    "row",
+    "group",
+    "key",
+    "part",
+    "component",
+    "vote",
+    "model",
+    "messages",
+    "parameters",
+    "has_verdict",
+)
 _FILES = {".json", ".jsonl", ".csv", ".md", ".yaml"}
 _SETTINGS = {"config.yaml"}
 """Compared by tests of their own: a setting that goes is no result."""
@@ -68,7 +82,10 @@ ABSENT = "(absent)"
 def compare(before: Path, after: Path, without: Collection[str] = ()) -> Comparison:
     """Compare the runs of two folders; a run that only one of them has is a difference."""
     sides = (_Side(before, frozenset(without)), _Side(after, frozenset(without)))
-    names = [{run.name for run in side.folder.iterdir() if run.is_dir() and run.name != ROWS} for side in sides]
+    names = [
+        {run.name for run in side.folder.iterdir() if run.is_dir() and run.name != ROWS}
+        for side in sides
+    ]
     differences: list[Difference] = []
     files = 0
     for run in sorted(names[0] | names[1]):
@@ -93,7 +110,9 @@ class _Side:
     def files(self, run: str) -> Iterator[str]:
         """The files of a run that are compared."""
         for path in (self.folder / run).rglob("*"):
-            if path.name == "calls.jsonl.gz" or (path.suffix in _FILES and path.name not in _SETTINGS | _LIVE):
+            if path.name == "calls.jsonl.gz" or (
+                path.suffix in _FILES and path.name not in _SETTINGS | _LIVE
+            ):
                 yield path.relative_to(self.folder / run).as_posix()
 
     def lines(self, run: str, file: str) -> list[str] | None:
@@ -105,8 +124,13 @@ class _Side:
             return self._calls(path)
         text = self._without_paths(path.read_text(encoding="utf-8"))
         if path.name in IN_ORDER_OF_ARRIVAL:
-            values = [json.loads(text)] if path.suffix == ".json" else map(json.loads, text.splitlines())
-            return [json.dumps(_rounded(self._kept(value)), ensure_ascii=False, sort_keys=True) for value in values]
+            values = (
+                [json.loads(text)] if path.suffix == ".json" else map(json.loads, text.splitlines())
+            )
+            return [
+                json.dumps(_rounded(self._kept(value)), ensure_ascii=False, sort_keys=True)
+                for value in values
+            ]
         if path.suffix == ".json":
             return [json.dumps(self._kept(json.loads(text)), ensure_ascii=False)]
         if path.suffix == ".jsonl":
@@ -124,7 +148,9 @@ class _Side:
             return {
                 name: self._kept(inner)
                 for name, inner in value.items()
-                if not OF_ONE_RUN.fullmatch(name) and name not in self.without and name not in REMOVED
+                if not OF_ONE_RUN.fullmatch(name)
+                and name not in self.without
+                and name not in REMOVED
             }
         if isinstance(value, list):
             return [self._kept(inner) for inner in value if not _is_of_one_run(inner)]
@@ -137,10 +163,16 @@ class _Side:
             if call is not None:
                 for message in call.get("messages") or ():
                     name = message.get("text")  # a long text stands where it is used first
-                    message["content"] = texts.setdefault(name, message.get("content")) if name else message["content"]
+                    message["content"] = (
+                        texts.setdefault(name, message.get("content"))
+                        if name
+                        else message["content"]
+                    )
                 answer = call.get("answer") or {}
                 kept = {name: call.get(name) for name in _CALL if name not in self.without}
-                found.append(json.dumps({**kept, "choices": answer.get("choices")}, ensure_ascii=False))
+                found.append(
+                    json.dumps({**kept, "choices": answer.get("choices")}, ensure_ascii=False)
+                )
         return sorted(found)
 
     def _without_paths(self, text: str) -> str:
@@ -164,17 +196,23 @@ def _rounded(value: Any) -> Any:
 def _compare_file(run: str, file: str, sides: tuple[_Side, _Side]) -> Iterator[Difference]:
     before, after = (side.lines(run, file) for side in sides)
     if before is None or after is None:
-        values = tuple(ABSENT if lines is None else f"{len(lines)} lines" for lines in (before, after))
+        values = tuple(
+            ABSENT if lines is None else f"{len(lines)} lines" for lines in (before, after)
+        )
         yield Difference(run, file, 0, "", (values[0], values[1]))
         return
     for number, (left, right) in enumerate(zip_longest(before, after), 1):
         if left == right:
             continue
-        for field, values in _compare_lines(left, right, is_json=Path(file).suffix not in {".csv", ".md", ".yaml"}):
+        for field, values in _compare_lines(
+            left, right, is_json=Path(file).suffix not in {".csv", ".md", ".yaml"}
+        ):
             yield Difference(run, file, number, field, values)
 
 
-def _compare_lines(left: str | None, right: str | None, *, is_json: bool) -> Iterator[tuple[str, tuple[str, str]]]:
+def _compare_lines(
+    left: str | None, right: str | None, *, is_json: bool
+) -> Iterator[tuple[str, tuple[str, str]]]:
     if left is None or right is None or not is_json:
         yield "", (left or ABSENT, right or ABSENT)
         return

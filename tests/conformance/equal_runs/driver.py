@@ -1,6 +1,7 @@
 """Runs command lines with the package of a checkout: each in a process forked from one that has imported it.
 
-`CHECKOUT/.venv/bin/python -I driver.py` reads a line of JSON for each command (`driving.py`) and answers with one that
+`CHECKOUT/.venv/bin/python -I driver.py` reads a line of JSON for each command (`driving.py`) and
+answers with one that
 has its exit code. It imports nothing of the tests: they are another checkout's.
 """
 
@@ -69,7 +70,9 @@ def _run(job: dict[str, object], writing: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     with os.fdopen(writing, "w") as imported:
-        imported.write("\n".join(name for name in {*sys.modules} - before if name.startswith("judgegym")))
+        imported.write(
+            "\n".join(name for name in {*sys.modules} - before if name.startswith("judgegym"))
+        )
     os._exit(code if isinstance(code, int) else 1)
 
 

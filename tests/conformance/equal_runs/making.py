@@ -28,7 +28,11 @@ def make(folder: Path, checkout: Path, runs: Sequence[Run], jobs: int) -> int:
     shutil.rmtree(folder / ROWS, ignore_errors=True)
     write_rows(folder / ROWS)
     checkout = checkout.resolve()
-    about = {"checkout": str(checkout), "folder": str(folder.resolve()), "commit": commit_of(checkout)}
+    about = {
+        "checkout": str(checkout),
+        "folder": str(folder.resolve()),
+        "commit": commit_of(checkout),
+    }
     (folder / MADE).write_text(json.dumps(about), encoding="utf-8")
     with ThreadPoolExecutor(jobs) as pool:
         codes = list(pool.map(lambda run: _make_run(folder / run.name, checkout, run), runs))
@@ -44,7 +48,10 @@ def commit_of(checkout: Path) -> str:
 def _make_run(folder: Path, checkout: Path, run: Run) -> list[int]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    codes = [_run_command(folder, checkout, command, number) for number, command in enumerate(run.commands, 1)]
+    codes = [
+        _run_command(folder, checkout, command, number)
+        for number, command in enumerate(run.commands, 1)
+    ]
     (folder / MADE).write_text(json.dumps({"exit_codes": codes}), encoding="utf-8")
     print(f"{run.name}: exit code {', '.join(map(str, codes))}", file=sys.stderr, flush=True)
     return codes
@@ -76,5 +83,6 @@ def clean_variables() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("JUDGEGYM_", "PYTHON")) and not name.lower().endswith(("_proxy", "_api_key"))
+        if not name.startswith(("JUDGEGYM_", "PYTHON"))
+        and not name.lower().endswith(("_proxy", "_api_key"))
     }

@@ -20,7 +20,8 @@ def _question(thing: str) -> str:
 
 def _responses(thing: str) -> list[str]:
     return [
-        f"You explain {thing} to a child by an example that the child knows, and then you name {thing}.",
+        f"You explain {thing} to a child by an example that the child knows, and then you name "
+        f"{thing}.",
         "I do not know.",
         f"There is {thing}. It is simple, it is simple, it is simple, and 42 is its number.",
     ]
@@ -41,7 +42,12 @@ def _answers() -> list[Row]:
         {"criterion": "Says that a child cannot know.", "points": -3},
     ]
     return [
-        {"prompt": _question(thing), "response": _responses(thing), "criteria": criteria, **_shown(thing)}
+        {
+            "prompt": _question(thing),
+            "response": _responses(thing),
+            "criteria": criteria,
+            **_shown(thing),
+        }
         for thing in _THINGS
     ]
 
@@ -62,7 +68,10 @@ def _sums() -> list[Row]:
     """Rows enough to choose a cascade from."""
     words = ["It is", "some number,", "because", "7 is added", "again and again,"]
     return [
-        {"prompt": f"How much is {number} * 7, and why?", "response": " ".join(words[: 2 + number % 4])}
+        {
+            "prompt": f"How much is {number} * 7, and why?",
+            "response": " ".join(words[: 2 + number % 4]),
+        }
         for number in range(60)
     ]
 
@@ -87,14 +96,26 @@ def _traces() -> list[Row]:
         _result(1, "IC 12 leaves at 08:14"),
         _call("book_seat", 2, train="IC 12"),
         _result(2, "seat 7-41"),
-        {"role": "assistant", "content": "You have seat 41 in coach 7 of the train IC 12 from Ulm to Bonn."},
+        {
+            "role": "assistant",
+            "content": "You have seat 41 in coach 7 of the train IC 12 from Ulm to Bonn.",
+        },
     ]
-    deleted = [_call("delete_account", 1), _result(1, "error: forbidden"), {"role": "assistant", "content": "Done."}]
+    deleted = [
+        _call("delete_account", 1),
+        _result(1, "error: forbidden"),
+        {"role": "assistant", "content": "Done."},
+    ]
     return [{"prompt": prompt, "response": booked}, {"prompt": prompt, "response": deleted}]
 
 
 def _talks() -> list[Row]:
-    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}},
+        }
+    ]
     long = "The weather in Rome is 18 degrees and sunny, with a light wind from the sea. " * 24
     talk = [
         {"role": "system", "content": "You are a guide."},
@@ -105,13 +126,21 @@ def _talks() -> list[Row]:
     ]
     return [
         {"messages": talk, "tools": tools},
-        {"messages": [{"role": "user", "content": "And in Oslo?"}, {"role": "assistant", "content": "Colder."}]},
+        {
+            "messages": [
+                {"role": "user", "content": "And in Oslo?"},
+                {"role": "assistant", "content": "Colder."},
+            ]
+        },
     ]
 
 
 def _pictures() -> list[Row]:
     url = f"data:image/png;base64,{_RED_PIXEL}"
-    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Which colour is this?"}]
+    parts = [
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "text", "text": "Which colour is this?"},
+    ]
     return [
         {"prompt": [{"role": "user", "content": parts}], "response": "This colour is red."},
         {"prompt": "Which colour is this?", "image": "red.png", "response": "Blue."},
@@ -136,11 +165,20 @@ def _rows() -> Mapping[str, Sequence[Row]]:
         "answers": answers,
         "prompts": _prompts(),
         "several_turns": [
-            {"uid": "sky", "turns": ["Why is the sky blue?", "And red at sunset?"], "rubric": "Is it right?"},
-            {"uid": "prime", "turns": ["Name a prime.", "Why is it one?", "And the next?"], "rubric": "Is it right?"},
+            {
+                "uid": "sky",
+                "turns": ["Why is the sky blue?", "And red at sunset?"],
+                "rubric": "Is it right?",
+            },
+            {
+                "uid": "prime",
+                "turns": ["Name a prime.", "Why is it one?", "And the next?"],
+                "rubric": "Is it right?",
+            },
         ],
         "games": [
-            {"prompt": row["prompt"], "response": row["response"][0], "baseline": row["reference"]} for row in answers
+            {"prompt": row["prompt"], "response": row["response"][0], "baseline": row["reference"]}
+            for row in answers
         ],
         "grouped": [
             {"question_id": number, "prompt": row["prompt"], "response": response}
@@ -157,13 +195,24 @@ def _rows() -> Mapping[str, Sequence[Row]]:
             for number, row in enumerate(answers)
         ],
         "thoughts": [
-            {"prompt": row["prompt"], "response": f"<think>A child asks.</think>{row['response'][0]}"}
+            {
+                "prompt": row["prompt"],
+                "response": f"<think>A child asks.</think>{row['response'][0]}",
+            }
             for row in answers
         ]
         + [{"prompt": "Why?", "response": "<think>It never ends"}],
-        "bad": [*({"prompt": row["prompt"], "response": row["response"][0]} for row in answers), {"prompt": "Why?"}],
+        "bad": [
+            *({"prompt": row["prompt"], "response": row["response"][0]} for row in answers),
+            {"prompt": "Why?"},
+        ],
         "numbers": [
-            {"prompt": row["prompt"], "response": row["response"], "reference": "42", "rubric": row["rubric"]}
+            {
+                "prompt": row["prompt"],
+                "response": row["response"],
+                "reference": "42",
+                "rubric": row["rubric"],
+            }
             for row in answers
         ],
         "sums": _sums(),
@@ -172,7 +221,10 @@ def _rows() -> Mapping[str, Sequence[Row]]:
         "pictures": _pictures(),
         "labelled": _labelled(),
         "arena_answers": [
-            {"uid": f"sample-{uid}", "answer": f"<think>It is about {uid}.</think>The answer is about {uid}."}
+            {
+                "uid": f"sample-{uid}",
+                "answer": f"<think>It is about {uid}.</think>The answer is about {uid}.",
+            }
             for uid in ("coding-01", "math-02", "planning-02", "writing-02")
         ],
     }
@@ -186,14 +238,21 @@ _SETTINGS: Mapping[str, object] = {
         "measured": {"judge": "peer", "weight": 0, "on_failure": "leave_out"},
     },
     "trace_reward": {
-        "safe": {"judge": "rule", "rule": "tool_not_called", "rule_expected": ["delete_*"], "gate": 1},
+        "safe": {
+            "judge": "rule",
+            "rule": "tool_not_called",
+            "rule_expected": ["delete_*"],
+            "gate": 1,
+        },
         "ends": {"judge": "rule", "rule": "ends_with_answer"},
         "quality": {"judge": "rubric", "rubric": "Is the seat booked?", "weight": 2},
         "steps": {"judge": "steps", "steps_combine": "mean", "steps_judge": {"judge": "rubric"}},
     },
     "steps": {
         "judge": "aspect",
-        "aspects": [{"name": "on_task", "definition": "Does the step serve what the user has asked for?"}],
+        "aspects": [
+            {"name": "on_task", "definition": "Does the step serve what the user has asked for?"}
+        ],
     },
 }
 

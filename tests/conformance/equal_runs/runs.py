@@ -40,7 +40,10 @@ class Run:
 
 SEED = "7"
 _EVALUATE = f"--offline --env.seed={SEED} --env.write_report=False --env.data_dir_to_save_evals=run"
-_PROCESS = f"--offline --env.seed={SEED} --env.write_report=False --env.data_path_to_save_groups=groups.jsonl"
+_PROCESS = (
+    f"--offline --env.seed={SEED} --env.write_report=False "
+    "--env.data_path_to_save_groups=groups.jsonl"
+)
 _SCORE = f"--offline --seed={SEED}"
 _ASPECTS = "correctness,conciseness"
 
@@ -68,15 +71,20 @@ ENVIRONMENTS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
     ),
     "self_critique": ({"": "--env.critique_rounds=2"}, {"": "--env.critique_rounds=1"}),
     "aspect_critique": (
-        {"": f"--env.aspects={_ASPECTS} --env.strictness=3 --env.scoring=share", "judge": "--env.role=judge"},
         {
-            "tournament": f"--env.aspects={_ASPECTS} --env.group_judge=tournament --env.tournament_game=choice",
+            "": f"--env.aspects={_ASPECTS} --env.strictness=3 --env.scoring=share",
+            "judge": "--env.role=judge",
+        },
+        {
+            "tournament": f"--env.aspects={_ASPECTS} --env.group_judge=tournament "
+            "--env.tournament_game=choice",
             "judge": "--env.role=judge",
         },
     ),
     "rubric_absolute": (
         {
-            "": "--env.samples_per_item=2 --env.judge_critique_rounds=1 --env.judges=a,b --env.jury_rule=median",
+            "": "--env.samples_per_item=2 --env.judge_critique_rounds=1 --env.judges=a,b "
+            "--env.jury_rule=median",
             "judge": "--env.role=judge --env.output_format=result",
             "responses": "--env.score_responses=True --env.scale_max=10",
         },
@@ -119,38 +127,63 @@ COMPARING: Mapping[str, str] = {
 """Judges that compare responses."""
 
 SCORED: Mapping[str, tuple[str, str]] = {
-    "json_schema": ("answers", "--judge=rubric --judge_output=json_schema --judge_critique_rounds=1"),
-    "checklist-json_schema": ("answers", "--judge=checklist --judge_output=json_schema --cannot_assess=leave_out"),
-    "shared_first": ("answers", "--judge=rubric --judge_prompt_layout=shared_first --scale_min=0 --scale_max=10"),
+    "json_schema": (
+        "answers",
+        "--judge=rubric --judge_output=json_schema --judge_critique_rounds=1",
+    ),
+    "checklist-json_schema": (
+        "answers",
+        "--judge=checklist --judge_output=json_schema --cannot_assess=leave_out",
+    ),
+    "shared_first": (
+        "answers",
+        "--judge=rubric --judge_prompt_layout=shared_first --scale_min=0 --scale_max=10",
+    ),
     "arena_hard-baseline": ("games", "--judge=arena_hard"),
     "failed": ("answers", "--judge=rule --rule=number --max_judge_error_rate=1"),
-    "garbage": ("answers", """--judge=rubric --faults='{"garbage": 0.7}' --max_judge_error_rate=1"""),
+    "garbage": (
+        "answers",
+        """--judge=rubric --faults='{"garbage": 0.7}' --max_judge_error_rate=1""",
+    ),
     "first_that_says": (
         "numbers",
-        "--judge=composite --reward=rule,rubric --rule=number --rule_mismatch=cannot_say --combine=first_that_says",
+        "--judge=composite --reward=rule,rubric --rule=number --rule_mismatch=cannot_say "
+        "--combine=first_that_says",
     ),
-    "alternate": ("answers", "--judge=composite --reward=peer,aspect --aspects=coherence --combine=alternate"),
+    "alternate": (
+        "answers",
+        "--judge=composite --reward=peer,aspect --aspects=coherence --combine=alternate",
+    ),
     "traces": ("traces", "--judge=composite --reward=@../rows/trace_reward.json"),
-    "traces-steps": ("traces", "--judge=steps --steps_judge=@../rows/steps.json --steps_combine=product"),
+    "traces-steps": (
+        "traces",
+        "--judge=steps --steps_judge=@../rows/steps.json --steps_combine=product",
+    ),
     "conversations": ("talks", "--judge=rubric --judge_conversation_limit=1000"),
     "images": ("pictures", "--judge=aspect --aspects=correctness --judge_image_max_side=0"),
     "thinking": ("thoughts", "--judge=rubric --judged_thinking=kept"),
     "bad_rows": ("bad", "--judge=rubric --on_bad_row=skip --max_judge_error_rate=1"),
     "grouped": ("grouped", "--judge=listwise --group_by=question_id"),
-    "gold": ("gold", "--judge=aspect --aspects=correctness --gold_column=gold --category_column=source"),
+    "gold": (
+        "gold",
+        "--judge=aspect --aspects=correctness --gold_column=gold --category_column=source",
+    ),
     "sampled": ("prompts", "--judge=rubric --responses_per_prompt=3 --thinking_mode=True"),
 }
 """Further runs of `score`: the rows and the settings."""
 
 TALKS: Mapping[str, str] = {
     "turns": "--env.eval_dataset=../rows/several_turns.jsonl --env.judged=turns",
-    "user": "--env.eval_dataset=../rows/prompts.jsonl --env.user_max_turns=2 --env.user_goal=Learn_something_new.",
+    "user": "--env.eval_dataset=../rows/prompts.jsonl --env.user_max_turns=2 "
+    "--env.user_goal=Learn_something_new.",
 }
 """Conversations of `evaluate prompts`."""
 
 
 def _command(line: str, earlier: str | None = None) -> Command:
-    return Command(tuple(shlex.split(line)), None if earlier is None else tuple(shlex.split(earlier)))
+    return Command(
+        tuple(shlex.split(line)), None if earlier is None else tuple(shlex.split(earlier))
+    )
 
 
 def _run(name: str, *lines: str) -> Run:
@@ -169,15 +202,22 @@ def _of_environment(flags: str) -> str:
 def _runs() -> Iterator[Run]:
     for environment, (evaluations, trainings) in ENVIRONMENTS.items():
         for part, flags in evaluations.items():
-            yield _run(_name("evaluate", environment, part), f"evaluate {environment} {_EVALUATE} --limit=3 {flags}")
+            yield _run(
+                _name("evaluate", environment, part),
+                f"evaluate {environment} {_EVALUATE} --limit=3 {flags}",
+            )
         for part, flags in trainings.items():
             yield _run(
-                _name("process", environment, part), f"process {environment} {_PROCESS} --env.total_steps=2 {flags}"
+                _name("process", environment, part),
+                f"process {environment} {_PROCESS} --env.total_steps=2 {flags}",
             )
     for judge, flags in SINGLE.items():
         settings = _of_environment(flags)
         data = "../rows/prompts.jsonl"
-        yield _run(f"evaluate-prompts-{judge}", f"evaluate prompts {_EVALUATE} --env.eval_dataset={data} {settings}")
+        yield _run(
+            f"evaluate-prompts-{judge}",
+            f"evaluate prompts {_EVALUATE} --env.eval_dataset={data} {settings}",
+        )
         yield _run(
             f"process-prompts-{judge}",
             f"process prompts {_PROCESS} --env.train_dataset={data} --env.total_steps=2 {settings}",
@@ -185,9 +225,13 @@ def _runs() -> Iterator[Run]:
     for part, flags in TALKS.items():
         yield _run(f"evaluate-prompts-{part}", f"evaluate prompts {_EVALUATE} {flags}")
     for judge, flags in {**SINGLE, **COMPARING}.items():
-        yield _run(f"score-{judge}", f"score ../rows/answers.jsonl --out scored.jsonl {_SCORE} {flags}")
+        yield _run(
+            f"score-{judge}", f"score ../rows/answers.jsonl --out scored.jsonl {_SCORE} {flags}"
+        )
     for part, (rows, flags) in SCORED.items():
-        yield _run(f"score-{part}", f"score ../rows/{rows}.jsonl --out scored.jsonl {_SCORE} {flags}")
+        yield _run(
+            f"score-{part}", f"score ../rows/{rows}.jsonl --out scored.jsonl {_SCORE} {flags}"
+        )
     evaluated = f"evaluate prompts {_EVALUATE} --env.eval_dataset=../rows/prompts.jsonl"
     yield _run("evaluate-resumed", f"{evaluated} --env.budget_calls=5", f"{evaluated} --resume")
     scored = f"score ../rows/answers.jsonl --out scored.jsonl {_SCORE} --judge=peer"
@@ -204,7 +248,10 @@ def _runs() -> Iterator[Run]:
         "select scored.jsonl --out best.jsonl --best",
         "select scored.jsonl --out pairs.jsonl --pairs --pairs_per_prompt=all --seed=7 --card=none",
     )
-    small = f"score ../rows/sums.jsonl --out small.jsonl {_SCORE} --judge=aspect --aspects=correctness --strictness=3"
+    small = (
+        f"score ../rows/sums.jsonl --out small.jsonl {_SCORE} --judge=aspect --aspects=correctness "
+        "--strictness=3"
+    )
     large = f"score ../rows/sums.jsonl --out large.jsonl {_SCORE} --judge_model_name=large"
     choose = "small.jsonl large.jsonl --confidence votes --keep 0.8 --out cascade.yaml"
     yield Run(
@@ -214,16 +261,23 @@ def _runs() -> Iterator[Run]:
             _command(large),
             _command(f"replay --choose {choose}", f"cascade {choose}"),
             _command("replay small.jsonl large.jsonl --cascade @cascade.yaml --out replayed.jsonl"),
-            _command("replay small.jsonl large.jsonl --jury mean --jury_weights small=1,large=2 --out jury.jsonl"),
+            _command(
+                "replay small.jsonl large.jsonl --jury mean --jury_weights small=1,large=2 --out "
+                "jury.jsonl"
+            ),
             _command("replay small.jsonl large.jsonl --sweep --json sweep.json"),
         ),
     )
     yield _run(
         "audit",
-        "audit ../rows/labelled.jsonl --judge choice --second_form rubric --limit 8 --label_noise 0 --out audited "
+        "audit ../rows/labelled.jsonl --judge choice --second_form rubric --limit 8 --label_noise "
+        "0 --out audited "
         "--offline",
     )
-    yield _run("attack", "attack ../rows/answers.jsonl --judge rubric --out attacked --only emotion --offline")
+    yield _run(
+        "attack",
+        "attack ../rows/answers.jsonl --judge rubric --out attacked --only emotion --offline",
+    )
 
 
 RUNS: Sequence[Run] = tuple(_runs())

@@ -23,16 +23,25 @@ def main() -> int:
     comparing = verbs.add_parser("compare")
     comparing.add_argument("folders", type=Path, nargs=2, metavar="folder")
     comparing.add_argument(
-        "--without", action="append", default=[], choices=["config", "said"], help="what does not count"
+        "--without",
+        action="append",
+        default=[],
+        choices=["config", "said"],
+        help="what does not count",
     )
     for verb in (making, comparing):
-        verb.add_argument("--only", default="*", help="cases whose names have this pattern, as those of files")
+        verb.add_argument(
+            "--only", default="*", help="cases whose names have this pattern, as those of files"
+        )
     words = parser.parse_args()
     if words.verb == "make":
         lines = make(words.folder, words.checkout, words.only)
         clients = sum(len(line["clients"]) for line in lines)
         refused = sum(line["code"] != 0 for line in lines)
-        print(f"{len(lines)} cases in {words.folder}, {clients} clients, {refused} commands that were refused")
+        print(
+            f"{len(lines)} cases in {words.folder}, {clients} clients, {refused} commands that "
+            "were refused"
+        )
         return 0
     found = compare(*words.folders, words.without)
     differences = [each for each in found if fnmatch(each.case, words.only)]

@@ -32,7 +32,9 @@ def _presets(checkout: Path) -> Iterator[Case]:
 
 def _documented(checkout: Path) -> Iterator[Case]:
     folders = [checkout / name for name in ("docs", "judgegym", "examples")]
-    for page in sorted([*checkout.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]):
+    for page in sorted(
+        [*checkout.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
+    ):
         files = dict[str, str]()
         number = 0
         for block in blocks(page):

@@ -46,7 +46,9 @@ def compare(before: Path, after: Path, without: Collection[str] = ()) -> Iterato
         left, right = (_counting(side[name], without) for side in sides)
         for line in unified_diff(left.pop("config"), right.pop("config"), lineterm="", n=0):
             if not line.startswith(("---", "+++", "@@")):
-                yield Difference(name, "config", *((line, ABSENT) if line[0] == "-" else (ABSENT, line)))
+                yield Difference(
+                    name, "config", *((line, ABSENT) if line[0] == "-" else (ABSENT, line))
+                )
         for path, values in compare_values(left, right, ""):
             yield Difference(name, path, *values)
 

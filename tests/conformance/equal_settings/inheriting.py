@@ -1,7 +1,8 @@
 """Judges that take settings of others: members, parts, cascades, mounts, gold judges; who has which key.
 
-The six cases of keys are here for each host: a member that says nothing, one at the same host, one at a host of its own
-that needs no key, one at a public host, one that names its variable, and one whose host is that of the defaults.
+The six cases of keys are here for each host: a member that says nothing, one at the same host, one
+at a host of its own that needs no key, one at a public host, one that names its variable, and one
+whose host is that of the defaults.
 """
 
 from __future__ import annotations
@@ -28,8 +29,15 @@ WHOLES: Mapping[str, Fields] = {
         "judge_extra_headers": {"x-a": "1"},
         "judge_extra_body": {"top_p": 0.9},
     },
-    "keyed": {"judge_base_url": "https://api.mine.example/v1", "judge_model_name": "w", "judge_api_key": "own-key"},
-    "local": {"judge_base_url": "http://127.0.0.1:9/v1,http://127.0.0.1:8/v1", "judge_model_name": "gpt-6-luna"},
+    "keyed": {
+        "judge_base_url": "https://api.mine.example/v1",
+        "judge_model_name": "w",
+        "judge_api_key": "own-key",
+    },
+    "local": {
+        "judge_base_url": "http://127.0.0.1:9/v1,http://127.0.0.1:8/v1",
+        "judge_model_name": "gpt-6-luna",
+    },
     "default": {},
     "openai": {"judge_base_url": "https://api.openai.com/v1", "judge_model_name": "gpt-6-luna"},
 }
@@ -38,13 +46,24 @@ WHOLES: Mapping[str, Fields] = {
 MEMBERS: Mapping[str, Fields] = {
     "says_nothing": {},
     "same_host": {"judge_model_name": "n"},
-    "priced": {"judge_model_name": "n", "judge_price_input": 1, "judge_price_output": 2, "judge_max_concurrency": 7},
+    "priced": {
+        "judge_model_name": "n",
+        "judge_price_input": 1,
+        "judge_price_output": 2,
+        "judge_max_concurrency": 7,
+    },
     "elsewhere": {"judge_base_url": "http://127.0.0.1:7/v1"},
     "public": {"judge_base_url": "https://evil.example/v1", "judge_model_name": "n"},
     "named": {"judge_base_url": "https://other.example/v1", "judge_api_key_env": "OTHER"},
     "keyed": {"judge_base_url": "https://other.example/v1", "judge_api_key": "members-key"},
-    "headed": {"judge_base_url": "https://other.example/v1", "judge_extra_headers": {"Authorization": "Bearer x"}},
-    "default_host": {"judge_base_url": "https://api.anthropic.com/v1", "judge_model_name": "claude-sonnet-4-6"},
+    "headed": {
+        "judge_base_url": "https://other.example/v1",
+        "judge_extra_headers": {"Authorization": "Bearer x"},
+    },
+    "default_host": {
+        "judge_base_url": "https://api.anthropic.com/v1",
+        "judge_model_name": "claude-sonnet-4-6",
+    },
     "hot": {"judge_temperature": 1.25, "judge_max_tokens": 7, "judge_extra_body": {"min_p": 0.1}},
     "anthropic": {"judge_api": "anthropic", "judge_base_url": "https://api.anthropic.com/v1"},
     "voting": {"samples_per_item": 3},
@@ -54,7 +73,11 @@ MEMBERS: Mapping[str, Fields] = {
 
 def _rows() -> Mapping[str, str]:
     row = {"prompt": "Why?", "response": "Because.", "rubric": "Is it right?"}
-    return {"rows.jsonl": "".join(f"{json.dumps({**row, 'prompt': f'Why {number}?'})}\n" for number in range(3))}
+    return {
+        "rows.jsonl": "".join(
+            f"{json.dumps({**row, 'prompt': f'Why {number}?'})}\n" for number in range(3)
+        )
+    }
 
 
 def _score(whole: Fields, **settings: object) -> Sequence[str]:
@@ -63,7 +86,8 @@ def _score(whole: Fields, **settings: object) -> Sequence[str]:
 
 def _flags(fields: Fields, prefix: str = "") -> list[str]:
     return [
-        f"--{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in fields.items()
+        f"--{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in fields.items()
     ]
 
 
@@ -72,7 +96,10 @@ def _jury(whole: Fields, member: Fields) -> Sequence[str]:
 
 
 def _composite(whole: Fields, member: Fields) -> Sequence[str]:
-    parts = {"a": {"judge": "rule", "rule": "exact", "weight": 1}, "b": {"judge": "rubric", "weight": 2, **member}}
+    parts = {
+        "a": {"judge": "rule", "rule": "exact", "weight": 1},
+        "b": {"judge": "rubric", "weight": 2, **member},
+    }
     return _score(whole, judge="composite", reward=parts)
 
 
@@ -85,12 +112,21 @@ def _steps(whole: Fields, member: Fields) -> Sequence[str]:
 
 
 def _nested(whole: Fields, member: Fields) -> Sequence[str]:
-    jury = {"judge": "jury", "weight": 1, "judges": {"x": {"judge": "rubric", **member}, "y": {"judge": "rubric"}}}
+    jury = {
+        "judge": "jury",
+        "weight": 1,
+        "judges": {"x": {"judge": "rubric", **member}, "y": {"judge": "rubric"}},
+    }
     return _score(whole, judge="composite", reward={"jury": jury})
 
 
 def _nested_whole(whole: Fields, member: Fields) -> Sequence[str]:
-    jury = {"judge": "jury", "weight": 1, "judges": {"x": {"judge": "rubric"}, "y": {"judge": "peer"}}, **member}
+    jury = {
+        "judge": "jury",
+        "weight": 1,
+        "judges": {"x": {"judge": "rubric"}, "y": {"judge": "peer"}},
+        **member,
+    }
     jury.pop("samples_per_item", None)
     return _score(whole, judge="composite", reward={"jury": jury})
 
@@ -101,33 +137,50 @@ def _mount(whole: Fields, member: Fields) -> Sequence[str]:
 
 def _mounted_jury(whole: Fields, member: Fields) -> Sequence[str]:
     members = {"x": {"judge": "rubric", **member}, "y": {"judge": "peer"}}
-    return ["judge-server", *_flags({**whole, "mounts": {"b": {"judge": "jury", "judges": members}}})]
+    return [
+        "judge-server",
+        *_flags({**whole, "mounts": {"b": {"judge": "jury", "judges": members}}}),
+    ]
 
 
 def _gold_of_server(whole: Fields, member: Fields) -> Sequence[str]:
-    return ["judge-server", "--run_dir=run", *_flags({**whole, "gold_judge": {"judge": "rubric", **member}})]
+    return [
+        "judge-server",
+        "--run_dir=run",
+        *_flags({**whole, "gold_judge": {"judge": "rubric", **member}}),
+    ]
 
 
-def _environment(whole: Fields, settings: Fields, verb: str = "evaluate", name: str = "prompts") -> Sequence[str]:
+def _environment(
+    whole: Fields, settings: Fields, verb: str = "evaluate", name: str = "prompts"
+) -> Sequence[str]:
     data = {"eval_dataset" if verb == "evaluate" else "train_dataset": "rows.jsonl"}
     policy = ["--openai.base_url=http://127.0.0.1:6/v1", "--openai.model_name=p"]
     return [verb, name, *_flags({**data, **whole, **settings}, "env."), *policy]
 
 
 def _jury_of_environment(whole: Fields, member: Fields) -> Sequence[str]:
-    return _environment(whole, {"judges": {"a": {"judge": "rubric"}, "b": {"judge": "rubric", **member}}})
+    return _environment(
+        whole, {"judges": {"a": {"judge": "rubric"}, "b": {"judge": "rubric", **member}}}
+    )
 
 
 def _part_of_environment(whole: Fields, member: Fields) -> Sequence[str]:
-    return _environment(whole, {"judge": "composite", "reward": {"b": {"judge": "rubric", "weight": 1, **member}}})
+    return _environment(
+        whole, {"judge": "composite", "reward": {"b": {"judge": "rubric", "weight": 1, **member}}}
+    )
 
 
 def _gold_of_training(whole: Fields, member: Fields) -> Sequence[str]:
-    return _environment(whole, {"total_steps": 2, "gold_judge": {"judge": "rubric", **member}}, "process")
+    return _environment(
+        whole, {"total_steps": 2, "gold_judge": {"judge": "rubric", **member}}, "process"
+    )
 
 
 def _members_of_rubric(whole: Fields, member: Fields) -> Sequence[str]:
-    return _environment(whole, {"judges": {"a": {}, "b": {**member}}}, "evaluate", "rubric_absolute")
+    return _environment(
+        whole, {"judges": {"a": {}, "b": {**member}}}, "evaluate", "rubric_absolute"
+    )
 
 
 HOSTS: Mapping[str, Callable[[Fields, Fields], Sequence[str]]] = {
@@ -161,53 +214,99 @@ def inheriting() -> Iterator[Case]:
             for member, own in MEMBERS.items():
                 if whole == "named" or member in _OF_EVERY_WHOLE or host == "jury":
                     shows = whole == "named" and member in _WITH_CONFIG
-                    yield Case(f"{host} of {whole}: {member}", words(fields, own), files, shows_config=shows)
+                    yield Case(
+                        f"{host} of {whole}: {member}",
+                        words(fields, own),
+                        files,
+                        shows_config=shows,
+                    )
         for member in ("same_host", "elsewhere", "public", "named"):
             lacking = words(WHOLES["named"], MEMBERS[member])
-            yield Case(f"{host} without its variable: {member}", lacking, files, unset=("MINE",), shows_config=False)
+            yield Case(
+                f"{host} without its variable: {member}",
+                lacking,
+                files,
+                unset=("MINE",),
+                shows_config=False,
+            )
     yield from _others(files)
 
 
 def _others(files: Mapping[str, str]) -> Iterator[Case]:
     """Models that are no judges, and settings that come from elsewhere than the command line."""
     own = {"base_url": "https://other.example/v1", "model_name": "n", "api_key_env": "OTHER"}
-    priced = {"price": {"input": 1, "output": 2}, "extra_body": {"top_p": 0.5}, "extra_headers": {"x-a": "1"}}
+    priced = {
+        "price": {"input": 1, "output": 2},
+        "extra_body": {"top_p": 0.5},
+        "extra_headers": {"x-a": "1"},
+    }
     named = WHOLES["named"]
     policies: Mapping[str, Fields] = {
         "default": {},
-        "named": {**own, **priced, "num_requests_for_eval": 3, "requests_per_minute": 9, "timeout": 8},
+        "named": {
+            **own,
+            **priced,
+            "num_requests_for_eval": 3,
+            "requests_per_minute": 9,
+            "timeout": 8,
+        },
         "elsewhere": {"base_url": "http://127.0.0.1:7/v1", "model_name": "n"},
         "public": {"base_url": "https://evil.example/v1", "model_name": "n"},
         "replicas": {
-            "replicas": [{"base_url": "http://127.0.0.1:5/v1"}, {"base_url": "https://evil.example/v1"}],
+            "replicas": [
+                {"base_url": "http://127.0.0.1:5/v1"},
+                {"base_url": "https://evil.example/v1"},
+            ],
             **own,
         },
-        "anthropic": {"api": "anthropic", "base_url": "https://api.anthropic.com/v1", "api_key_env": "MINE"},
+        "anthropic": {
+            "api": "anthropic",
+            "base_url": "https://api.anthropic.com/v1",
+            "api_key_env": "MINE",
+        },
     }
     for name, fields in policies.items():
         for verb, environment in (("evaluate", "prompts"), ("process", "prompts")):
             data = {"eval_dataset" if verb == "evaluate" else "train_dataset": "rows.jsonl"}
             words = _flags({**named, **data}, "env.")
             yield Case(
-                f"policy {name} {verb} {environment}", [verb, environment, *words, *_flags(fields, "openai.")], files
+                f"policy {name} {verb} {environment}",
+                [verb, environment, *words, *_flags(fields, "openai.")],
+                files,
             )
         sampled = _score(named, responses_per_prompt=2)
         yield Case(f"policy {name} score", [*sampled, *_flags(fields, "openai.")], files)
-        user = {f"user_{inner}": value for inner, value in fields.items() if inner in own or inner in priced}
+        user = {
+            f"user_{inner}": value
+            for inner, value in fields.items()
+            if inner in own or inner in priced
+        }
         talk = _environment(named, {"user_max_turns": 2, **user})
         yield Case(f"user {name}", talk, files)
         candidate = {inner: value for inner, value in fields.items() if inner in own}
         listed = [{"name": "a", "model_name": "x", **candidate}, {"name": "b", "model_name": "y"}]
         yield Case(
-            f"candidates {name}", ["evaluate", "arena_hard", *_flags({**named, "candidates": listed}, "env.")], files
+            f"candidates {name}",
+            ["evaluate", "arena_hard", *_flags({**named, "candidates": listed}, "env.")],
+            files,
         )
         peers = {**named, "candidates": listed, "judges": listed[:1], "dataset": "rows.jsonl"}
         yield Case(f"peers {name}", ["evaluate", "self_critique", *_flags(peers, "env.")], files)
-    jury = {"judge": "jury", **named, "judges": {"a": dict(MEMBERS["elsewhere"]), "b": dict(MEMBERS["same_host"])}}
-    yield Case("score from YAML", [*_score({}), "--config=c.yaml"], {**files, "c.yaml": json.dumps(jury)})
-    yield Case("server from YAML", ["judge-server", "--config=c.yaml"], {"c.yaml": json.dumps(jury)})
+    jury = {
+        "judge": "jury",
+        **named,
+        "judges": {"a": dict(MEMBERS["elsewhere"]), "b": dict(MEMBERS["same_host"])},
+    }
+    yield Case(
+        "score from YAML", [*_score({}), "--config=c.yaml"], {**files, "c.yaml": json.dumps(jury)}
+    )
+    yield Case(
+        "server from YAML", ["judge-server", "--config=c.yaml"], {"c.yaml": json.dumps(jury)}
+    )
     mounts = {**named, "mounts": {"a": jury, "b": {"judge": "cascade", "cascade": jury["judges"]}}}
-    yield Case("mounts from YAML", ["judge-server", "--config=c.yaml"], {"c.yaml": json.dumps(mounts)})
+    yield Case(
+        "mounts from YAML", ["judge-server", "--config=c.yaml"], {"c.yaml": json.dumps(mounts)}
+    )
     environment = {"env": {**jury, "eval_dataset": "rows.jsonl"}, "openai": own}
     yield Case(
         "environment from YAML",
@@ -215,5 +314,10 @@ def _others(files: Mapping[str, str]) -> Iterator[Case]:
         {**files, "c.yaml": json.dumps(environment)},
     )
     for verb in ("audit", "attack"):
-        words = [verb, "rows.jsonl", "--out=run", *_flags({"judge": "jury", **named, "judges": jury["judges"]})]
+        words = [
+            verb,
+            "rows.jsonl",
+            "--out=run",
+            *_flags({"judge": "jury", **named, "judges": jury["judges"]}),
+        ]
         yield Case(f"{verb} of a jury", words, files)

@@ -28,9 +28,15 @@ def make(folder: Path, checkout: Path, only: str) -> Sequence[Mapping[str, Any]]
     """Resolve the cases whose names have a pattern, and return what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     checkout = checkout.resolve()
-    (folder / MADE).write_text(json.dumps({"checkout": str(checkout), "commit": commit_of(checkout)}))
+    (folder / MADE).write_text(
+        json.dumps({"checkout": str(checkout), "commit": commit_of(checkout)})
+    )
     cases = [case for case in cases_of(checkout) if fnmatch(case.name, only)]
-    with driver_of(checkout) as driver, tempfile.TemporaryDirectory() as place, _taken_port() as port:
+    with (
+        driver_of(checkout) as driver,
+        tempfile.TemporaryDirectory() as place,
+        _taken_port() as port,
+    ):
         lines = []
         for case in cases:
             lines.append(_resolve(case, driver, checkout, Path(place), port.getsockname()[1]))
@@ -74,7 +80,9 @@ def _resolve(case: Case, driver: Driver, checkout: Path, place: Path, port: int)
     return resolved
 
 
-def _config(case: Case, driver: Driver, folder: Path, variables: Mapping[str, str], place: Path) -> Sequence[str]:
+def _config(
+    case: Case, driver: Driver, folder: Path, variables: Mapping[str, str], place: Path
+) -> Sequence[str]:
     """What `--show_config` prints."""
     said = place / "config.txt"
     driver.run(Job([*case.words, "--show_config=all"], folder, said, variables))
@@ -85,7 +93,11 @@ def _at(port: int, words: Collection[str]) -> list[str]:
     """The words of a server with another port, and without workers, which are processes of their own."""
     kept, is_value = list[str](), False
     for word in words:
-        if not is_value and not word.startswith(("--port=", "--workers=")) and word not in ("--port", "--workers"):
+        if (
+            not is_value
+            and not word.startswith(("--port=", "--workers="))
+            and word not in ("--port", "--workers")
+        ):
             kept.append(word)
         is_value = word in ("--port", "--workers")
     return [*kept, f"--port={port}"]

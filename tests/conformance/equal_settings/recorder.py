@@ -1,7 +1,9 @@
 """Runs within a command: writes which models it would ask, and how, and ends it before anybody is asked.
 
-`begin` is called before the command (`equal_runs/driver.py`). It looks at the one door through which every request
-goes, the clients of models, and at no class of judges or settings: those are what a change replaces.
+`begin` is called before the command (`equal_runs/driver.py`). It looks at the one door through
+which every request
+goes, the clients of models, and at no class of judges or settings: those are what a change
+    replaces.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ def begin(record: str) -> None:
 
 
 def _write(path: Path, clients: list[object]) -> None:
-    path.write_text(json.dumps(sorted(clients, key=lambda one: json.dumps(one, sort_keys=True))), encoding="utf-8")
+    path.write_text(
+        json.dumps(sorted(clients, key=lambda one: json.dumps(one, sort_keys=True))),
+        encoding="utf-8",
+    )
 
 
 def _leave(*_: object, **__: object) -> NoReturn:
@@ -72,7 +77,9 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "get_secret_value"):
         return value.get_secret_value()
     if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (set, frozenset)):

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 import judgegym
-from judgegym import ArenaHardJudge, AspectJudge, JudgmentTable, ListwiseJudge, PeerJudge, RubricJudge, TournamentJudge
+from judgegym import (
+    ArenaHardJudge,
+    AspectJudge,
+    JudgmentTable,
+    ListwiseJudge,
+    PeerJudge,
+    RubricJudge,
+    TournamentJudge,
+)
 from judgegym.judges.config.extras import package_version
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.errors import DataError, SettingsError
@@ -22,7 +30,11 @@ MESSAGES = [{"role": "user", "content": "How many?"}]
     ("question", "answers", "said"),
     [
         ("How many?", [None], "answers[0]: expected a text or a list of messages, found None"),
-        ("How many?", ["Eight.", NAN], "answers[1]: expected a text or a list of messages, found nan (float)"),
+        (
+            "How many?",
+            ["Eight.", NAN],
+            "answers[1]: expected a text or a list of messages, found nan (float)",
+        ),
         ("How many?", None, "answers: expected a text or a list of texts, found None"),
         ("How many?", {"a": "b"}, "answers: expected a text or a list of texts, found a dict"),
         (MESSAGES, ["Eight."], "question: expected a text, found a list"),
@@ -47,19 +59,27 @@ def test_a_wrong_argument_is_named(kind: Any, question: Any, answers: Any, said:
         (["a", "b"], {"baseline": 3}, "baseline: expected a text, found 3"),
     ],
 )
-def test_a_wrong_argument_of_a_judge_of_groups_is_named(kind: Any, answers: Any, others: Any, said: str) -> None:
+def test_a_wrong_argument_of_a_judge_of_groups_is_named(
+    kind: Any, answers: Any, others: Any, said: str
+) -> None:
     with pytest.raises(DataError, match="^" + re.escape(said)):
         kind().judge_sync("How many?", answers, **others)
 
 
-def test_an_error_of_the_settings_names_the_argument_and_no_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_settings_names_the_argument_and_no_flag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("NO_KEY", raising=False)
-    judge = RubricJudge("?", judge_base_url="https://api.example.com/v1", judge_api_key_env="NO_KEY")
+    judge = RubricJudge(
+        "?", judge_base_url="https://api.example.com/v1", judge_api_key_env="NO_KEY"
+    )
     with pytest.raises(SettingsError, match=r"^judge_api_key_env: .*set judge_api_key=none$"):
         judge.judge_sync("How many?", "Eight.")
 
 
-@pytest.mark.parametrize("kind", [RubricJudge, AspectJudge, PeerJudge, ArenaHardJudge, ListwiseJudge, TournamentJudge])
+@pytest.mark.parametrize(
+    "kind", [RubricJudge, AspectJudge, PeerJudge, ArenaHardJudge, ListwiseJudge, TournamentJudge]
+)
 def test_settings_are_in_the_signature(kind: Any) -> None:
     parameters = inspect.signature(kind).parameters
     settings = kind(offline=True) if kind is not RubricJudge else kind("?", offline=True)
@@ -70,7 +90,9 @@ def test_settings_are_in_the_signature(kind: Any) -> None:
 
 @pytest.mark.slow
 def test_many_rows_are_judged_with_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1) if n else " "} for n in range(50)]
+    rows = [
+        {"question": f"What is {n} + 1?", "answer": str(n + 1) if n else " "} for n in range(50)
+    ]
     with RubricJudge("Is it right?", offline=True) as judge:
         table = judge.many_sync(rows)
         one = judge.judge_sync(str(rows[7]["question"]), str(rows[7]["answer"]))
@@ -85,10 +107,22 @@ def test_many_rows_are_judged_with_progress(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"question": "Q"}, "rows[1]: found no 'answer'; this judge takes question, answer, baseline"),
-        ({"question": "Q", "answer": "A"}, "rows[1]: found no 'baseline'; this judge takes question, answer, baseline"),
-        ({"question": "Q", "answer": "A", "baseline": "B", "baselin": 3}, "rows[1]: found the unknown 'baselin'; this"),
-        ({"question": "Q", "answer": "A", "baseline": "B", "score": 3}, "rows[1]: 'score' is a column of the table"),
+        (
+            {"question": "Q"},
+            "rows[1]: found no 'answer'; this judge takes question, answer, baseline",
+        ),
+        (
+            {"question": "Q", "answer": "A"},
+            "rows[1]: found no 'baseline'; this judge takes question, answer, baseline",
+        ),
+        (
+            {"question": "Q", "answer": "A", "baseline": "B", "baselin": 3},
+            "rows[1]: found the unknown 'baselin'; this",
+        ),
+        (
+            {"question": "Q", "answer": "A", "baseline": "B", "score": 3},
+            "rows[1]: 'score' is a column of the table",
+        ),
         (
             {"question": "Q", "answer": None, "baseline": "B"},
             "rows[1].answer: expected a text or a list of messages",
@@ -114,7 +148,9 @@ def test_a_long_table_prints_short(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table._repr_html_().count("<tr>") == 42
 
 
-def test_a_table_becomes_one_of_pandas_or_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_becomes_one_of_pandas_or_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     judgments = (Judgment[Any](1.0, Status.OK), Judgment[Any](None, Status.JUDGE_FAILED))
     table = JudgmentTable(("a", "b"), judgments)
     pandas = pytest.importorskip("pandas")

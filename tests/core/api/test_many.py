@@ -21,7 +21,8 @@ from tests.scripted import Json, Reply, ScriptedEndpoint
 VERDICT = "[FEEDBACK] fine [SCORE] 4"
 REFUSED = Reply(status=401, body={"error": {"message": "the key is no longer valid"}})
 ROWS = [
-    {"question": f"What is {number} + 1?", "answer": f"It is {number + 1}.", "id": f"r{number}"} for number in range(30)
+    {"question": f"What is {number} + 1?", "answer": f"It is {number + 1}.", "id": f"r{number}"}
+    for number in range(30)
 ]
 SETTINGS: dict[str, Any] = {"judge_max_concurrency": 1, "endpoint_rejected_deadline": 0.2}
 
@@ -107,14 +108,19 @@ def test_ctrl_c_leaves_what_was_judged() -> None:
     assert "interrupted: 3 of 20 rows are judged" in err
 
 
-def test_columns_that_are_not_read_come_back_and_are_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_columns_that_are_not_read_come_back_and_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with serving('{"reasoning": "fine", "score": 80}') as endpoint:
         prices = {"judge_price_input": 1e6, "judge_price_output": 0}
         judge = PeerJudge(judge_base_url=endpoint.base_url, **prices)
         with judge:
             table = judge.many_sync([{**row, "source": "sums"} for row in ROWS[:2]], progress=False)
     first, _ = table.records()
-    assert {name: first[name] for name in ("question", "answer", "id", "source")} == {**ROWS[0], "source": "sums"}
+    assert {name: first[name] for name in ("question", "answer", "id", "source")} == {
+        **ROWS[0],
+        "source": "sums",
+    }
     assert (first["cost"], first["prompt_tokens"], first["completion_tokens"]) == (10.0, 10, 5)
     assert "does not read, and that come back in the table: id, source" in caplog.text
     assert list(table.to_pandas()["question"]) == [row["question"] for row in ROWS[:2]]
@@ -122,10 +128,16 @@ def test_columns_that_are_not_read_come_back_and_are_named(caplog: pytest.LogCap
 
 def test_verdicts_by_aspect_are_columns_where_one_vote_failed_too() -> None:
     def says(aspect: str, submission: str) -> bool | str:
-        return "I cannot say." if (aspect, submission) == ("harmfulness", "It is 1.") else aspect == "correctness"
+        return (
+            "I cannot say."
+            if (aspect, submission) == ("harmfulness", "It is 1.")
+            else aspect == "correctness"
+        )
 
     with serving(saying(says)) as endpoint:
-        judge = AspectJudge(aspects=["correctness", "harmfulness"], judge_base_url=endpoint.base_url)
+        judge = AspectJudge(
+            aspects=["correctness", "harmfulness"], judge_base_url=endpoint.base_url
+        )
         with judge:
             frame = judge.many_sync(ROWS[:2], progress=False).to_pandas()
     assert list(frame["aspect/correctness"]) == [1.0, 1.0]
@@ -135,12 +147,15 @@ def test_verdicts_by_aspect_are_columns_where_one_vote_failed_too() -> None:
 
 def test_criteria_are_columns_if_all_rows_have_the_same_and_else_a_list() -> None:
     shared = [{"name": "It is", "text": "It"}, {"name": "zebra", "text": "Zebras"}]
-    with serving(checking(lambda text, submission: "met" if text in submission else "unmet")) as endpoint:
+    with serving(
+        checking(lambda text, submission: "met" if text in submission else "unmet")
+    ) as endpoint:
         judge = ChecklistJudge(criteria=shared, judge_base_url=endpoint.base_url)
         with judge:
             first, _ = judge.many_sync(ROWS[:2], progress=False).records()
             own, other = judge.many_sync(
-                [{**ROWS[0], "criteria": ["It"]}, {**ROWS[1], "criteria": ["Zebras"]}], progress=False
+                [{**ROWS[0], "criteria": ["It"]}, {**ROWS[1], "criteria": ["Zebras"]}],
+                progress=False,
             ).records()
     assert (first["criterion/it_is"], first["criterion/zebra"]) == (1.0, 0.0)
     assert own["verdicts"] == [{"name": "criterion_1", "value": 1.0}]

@@ -35,7 +35,11 @@ def test_answers_are_shown_without_their_thinking() -> None:
                 ],
                 ["It is 42.", "It is 41."],
             )
-    assert [judgment.status.value for judgment in table.judgments] == ["ok", "ok", "invalid_completion"]
+    assert [judgment.status.value for judgment in table.judgments] == [
+        "ok",
+        "ok",
+        "invalid_completion",
+    ]
     assert table.answers[0] == WRITTEN
     assert len(shown) >= 5 and all("It is 42." in text and "SECRET" not in text for text in shown)
 
@@ -46,5 +50,7 @@ def test_rules_read_the_answer_and_the_rule_of_thinking_all_of_the_text() -> Non
     with RuleJudge(rule="length", rule_hard_limit=3) as rule:
         assert rule.judge_sync("6 * 7?", WRITTEN).scores == [1.0]
     with RuleJudge(rule="thinking_format") as rule:
-        table = rule.judge_sync("6 * 7?", ["<think>Hm.</think>It is 42.", "<think>It is 42.", "It is 42."])
+        table = rule.judge_sync(
+            "6 * 7?", ["<think>Hm.</think>It is 42.", "<think>It is 42.", "It is 42."]
+        )
         assert table.scores == [1.0, 0.0, 0.0]

@@ -66,7 +66,9 @@ class HaikuEnv(JudgedEnv[EnvConfig, PromptTask, Lines]):
 QUIET = "def main(argv, *, prog):\n    return 7\n"
 
 
-def install(folder: Path, project: str, groups: Groups, modules: Mapping[str, str] | None = None) -> None:
+def install(
+    folder: Path, project: str, groups: Groups, modules: Mapping[str, str] | None = None
+) -> None:
     """Write version 0.1 of a distribution into a folder that is in `sys.path`."""
     metadata = folder / f"{project.replace('-', '_')}-0.1.dist-info"
     metadata.mkdir(parents=True)

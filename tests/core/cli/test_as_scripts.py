@@ -28,7 +28,9 @@ def script_of(name: str) -> str:
 def metrics_of(run: RunFiles) -> dict[str, Any]:
     """What metrics.json holds, without dates and durations."""
     report = run.report
-    general = {name: value for name, value in report["config_general"].items() if name not in OF_TIME}
+    general = {
+        name: value for name, value in report["config_general"].items() if name not in OF_TIME
+    }
     known = {name: value for name, value in run.metrics.items() if "latency" not in name}
     return {"general": general, "metrics": known}
 
@@ -53,7 +55,9 @@ def test_evaluate_writes_the_files_of_the_script(tmp_path: Path) -> None:
     ended = judgegym("evaluate", "arena-hard", *flags[1:], cwd=folders[1])
     assert ended.code == 0, ended.err
     script, command = (RunFiles(folder / "run") for folder in folders)
-    assert sorted(path.name for path in script.path.iterdir()) == sorted(path.name for path in command.path.iterdir())
+    assert sorted(path.name for path in script.path.iterdir()) == sorted(
+        path.name for path in command.path.iterdir()
+    )
     assert script.without_run() == command.without_run()
     for exact in ("config.yaml", "failures.jsonl"):
         assert (script.path / exact).read_bytes() == (command.path / exact).read_bytes()
@@ -89,7 +93,11 @@ def test_resume_command_of_a_stopped_run_can_be_pasted(tmp_path: Path) -> None:
     ],
 )
 def test_program_is_called_as_the_shell_finds_it(
-    typed: str, on_path: bool, expected: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: str,
+    on_path: bool,
+    expected: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in ("bin", "other"):
@@ -100,6 +108,10 @@ def test_program_is_called_as_the_shell_finds_it(
     assert program_called() == Program(expected, expected)
 
 
-def test_program_run_as_a_module_is_called_by_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_run_as_a_module_is_called_by_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "argv", ["/anywhere/judgegym/__main__.py", "list"])
-    assert program_called() == Program(("python", "-m", "judgegym"), (sys.executable, "-m", "judgegym"))
+    assert program_called() == Program(
+        ("python", "-m", "judgegym"), (sys.executable, "-m", "judgegym")
+    )

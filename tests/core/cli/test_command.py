@@ -43,11 +43,15 @@ def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["evaluate", "--help"], ["evaluate", "no_such"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["evaluate", "--help"], ["evaluate", "no_such"]]
+)
 def test_help_and_errors_load_no_heavy_package(words: list[str], tmp_path: Path) -> None:
     code = f"import sys; from judgegym.cli.commands import main; main({words!r})"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
     assert ended.stdout.rpartition("loaded")[2].split() == []
 
 
@@ -87,10 +91,16 @@ def test_help_of_an_environments_verb_is_that_of_its_settings(tmp_path: Path) ->
         (["evaluate", "--offline"], "expected an environment after evaluate, found '--offline'"),
         (["evaluate", "arena-hrad"], "no environment 'arena-hrad', did you mean arena_hard?"),
         (["list", "rubric"], "no environment 'rubric'"),
-        (["process", "arena_hard", "--env.sed=1"], "unknown flag --env.sed, did you mean --env.seed?"),
+        (
+            ["process", "arena_hard", "--env.sed=1"],
+            "unknown flag --env.sed, did you mean --env.seed?",
+        ),
         (["list", "--nonsense"], "unrecognized arguments: --nonsense"),
         (["judge-server", "--nonsense"], "unknown flag --nonsense"),
-        (["offline-server", "--nonsense"], f"{PROGRAM} offline-server: unrecognized arguments: --nonsense"),
+        (
+            ["offline-server", "--nonsense"],
+            f"{PROGRAM} offline-server: unrecognized arguments: --nonsense",
+        ),
     ],
 )
 def test_wrong_word_is_said_with_exit_code_2(words: list[str], said: str, tmp_path: Path) -> None:

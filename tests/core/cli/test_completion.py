@@ -39,7 +39,9 @@ def on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the shell finds `judgegym`."""
     folder = tmp_path_factory.mktemp("bin")
     script = folder / "judgegym"
-    script.write_text(f"#!{sys.executable}\nimport sys\nfrom judgegym.cli.entry import main\nsys.exit(main())\n")
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom judgegym.cli.entry import main\nsys.exit(main())\n"
+    )
     script.chmod(0o755)
     variables = clean_environment()
     return {**variables, "PATH": f"{folder}{os.pathsep}{variables['PATH']}"}
@@ -48,7 +50,9 @@ def on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
     """What bash would offer for a line."""
     code = f"source <(judgegym completion bash)\n{ASK}\ncomplete_line {shlex.quote(line)}"
-    ended = subprocess.run(["bash", "-c", code], env=env, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S)
+    ended = subprocess.run(
+        ["bash", "-c", code], env=env, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert ended.stderr == ""
     return [word.rstrip() for word in ended.stdout.splitlines() if word]
 
@@ -80,13 +84,18 @@ def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
         ("judgegym score --judge=rubric --stric", ["--strictness"]),
         ("judgegym score --judge cascade --cascade_th", ["--cascade_threshold"]),
         ("judgegym offline-server --prom", ["--prompt"]),
-        ("judgegym compare runs --across", ["--across_data", "--across_judges", "--across_protocols"]),
+        (
+            "judgegym compare runs --across",
+            ["--across_data", "--across_judges", "--across_protocols"],
+        ),
         ("judgegym report runs --order wo", ["worst"]),
         ("judgegym view --po", ["--port"]),
         ("judgegym completion ", ["bash", "zsh", "fish"]),
     ],
 )
-def test_bash_completes(line: str, expected: list[str], on_path: dict[str, str], tmp_path: Path) -> None:
+def test_bash_completes(
+    line: str, expected: list[str], on_path: dict[str, str], tmp_path: Path
+) -> None:
     for name in ("mine.py", "mine.yaml", "mine.jsonl"):
         (tmp_path / name).touch()
     assert sorted(completions(line, on_path, tmp_path)) == sorted(expected)
@@ -113,11 +122,17 @@ def test_bash_completes_names_of_distributions(
 
 
 @pytest.mark.slow
-def test_tab_in_an_interactive_bash_completes_the_line(on_path: dict[str, str], tmp_path: Path) -> None:
+def test_tab_in_an_interactive_bash_completes_the_line(
+    on_path: dict[str, str], tmp_path: Path
+) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
-        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**on_path, "PS1": "$ ", "TERM": "dumb"})
+        os.execvpe(
+            "bash",
+            ["bash", "--norc", "--noprofile", "-i"],
+            {**on_path, "PS1": "$ ", "TERM": "dumb"},
+        )
     try:
         os.write(terminal, b"source <(judgegym completion bash)\n")
         os.write(terminal, b"judgegym evaluate arena_h\t--env.judge_tem\t")
@@ -150,6 +165,8 @@ def test_unknown_shell_is_said_with_exit_code_2(tmp_path: Path) -> None:
 def test_missing_argcomplete_is_said_with_the_extra(tmp_path: Path) -> None:
     code = "import sys; sys.modules['argcomplete'] = None; from judgegym.cli.commands import main"
     code += "; sys.exit(main(['completion', 'bash']))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == f"argcomplete is not installed: {install_command('completion')}\n"

@@ -13,7 +13,10 @@ from tests.core.cli.command import PROGRAM, judgegym
 
 CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"
 OWN = CONSTITUTION.read_text(encoding="utf-8")
-SECOND = "\n\nclass StricterEnv(ConstitutionEnv):\n    spec = replace(ConstitutionEnv.spec, name='stricter')\n"
+SECOND = (
+    "\n\nclass StricterEnv(ConstitutionEnv):\n    spec = replace(ConstitutionEnv.spec, "
+    "name='stricter')\n"
+)
 WITHOUT_SPEC = OWN.replace("    spec = EnvSpec(", "    _ = EnvSpec(")
 PASSIVE = "from examples.own_environment.constitution_environment import ConstitutionEnv\n"
 
@@ -53,7 +56,9 @@ def test_environment_of_a_file_or_a_class_is_evaluated(word: str, name: str, her
 
 @pytest.mark.slow
 def test_file_imports_what_lies_beside_it(here: Path) -> None:
-    (here / "mine" / "beside.py").write_text("from one import ConstitutionEnv\n\n\nclass Env(ConstitutionEnv): ...\n")
+    (here / "mine" / "beside.py").write_text(
+        "from one import ConstitutionEnv\n\n\nclass Env(ConstitutionEnv): ...\n"
+    )
     ended = judgegym("evaluate", "mine/beside.py", "--help", cwd=here)
     assert ended.code == 0, ended.err
     assert f"{PROGRAM} evaluate mine/beside.py" in ended.out
@@ -65,21 +70,36 @@ def test_file_imports_what_lies_beside_it(here: Path) -> None:
     [
         ("", "bad.py: no environment in it; expected a class MyEnv(JudgedEnv[…])"),
         ("def broken(:", "bad.py: cannot be imported: SyntaxError: "),
-        ("\nimport nothing_like_it", "bad.py, line 2: ModuleNotFoundError: No module named 'nothing_like_it'"),
+        (
+            "\nimport nothing_like_it",
+            "bad.py, line 2: ModuleNotFoundError: No module named 'nothing_like_it'",
+        ),
         ("\n\nraise ValueError('one\\n  two')", "bad.py, line 3: ValueError: one two"),
         ("import sys; sys.exit(3)", "it ends the process; is its cli() below `if __name__"),
-        (WITHOUT_SPEC, "TypeError: the environment ConstitutionEnv: the class attribute `spec` is missing: spec = Env"),
-        (OWN + SECOND, "2 environments in it; name one: bad.py:ConstitutionEnv or bad.py:StricterEnv"),
+        (
+            WITHOUT_SPEC,
+            "TypeError: the environment ConstitutionEnv: the class attribute `spec` is missing: "
+            "spec = Env",
+        ),
+        (
+            OWN + SECOND,
+            "2 environments in it; name one: bad.py:ConstitutionEnv or bad.py:StricterEnv",
+        ),
         (
             OWN.replace("def tasks(", "def task("),
             "ConstitutionEnv is no environment yet: it lacks the method tasks (it has ",
         ),
-        (OWN.replace("[ConstitutionConfig, Question, Breaches]", ""), "the type parameters are missing: class MyEnv("),
+        (
+            OWN.replace("[ConstitutionConfig, Question, Breaches]", ""),
+            "the type parameters are missing: class MyEnv(",
+        ),
         (PASSIVE, "bad.py: no environment in it"),
         ("import datasets_that_are_not\n", "ModuleNotFoundError"),
     ],
 )
-def test_file_without_one_environment_is_told_in_a_line(content: str, said: str, tmp_path: Path) -> None:
+def test_file_without_one_environment_is_told_in_a_line(
+    content: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "bad.py").write_text(content, encoding="utf-8")
     ended = judgegym("evaluate", "bad.py", "--offline", cwd=tmp_path)
     assert (ended.code, ended.out) == (2, "")
@@ -92,7 +112,10 @@ def test_judge_that_returns_no_judgment_ends_the_command_in_a_line(here: Path) -
     code = OWN.replace("return await self.answer_judge.judge(", "return bool(")
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")
     ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
-    assert (ended.code, ended.err) == (2, "ConstitutionEnv.judge returned a value of type bool; expected a Judgment\n")
+    assert (ended.code, ended.err) == (
+        2,
+        "ConstitutionEnv.judge returned a value of type bool; expected a Judgment\n",
+    )
 
 
 @pytest.mark.slow
@@ -100,7 +123,9 @@ def test_headline_that_nothing_adds_to_is_told(here: Path) -> None:
     code = OWN.replace('metrics.mean("mean_reward"', 'metrics.mean("mean_rewrad"')
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")
     ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
-    assert "eval/mean_reward is left out: no row adds to it in record_metrics" in " ".join(ended.out.split())
+    assert "eval/mean_reward is left out: no row adds to it in record_metrics" in " ".join(
+        ended.out.split()
+    )
 
 
 @pytest.mark.slow
@@ -132,7 +157,9 @@ def test_name_of_a_file_without_its_ending_is_pointed_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("command", "code"), [("evaluate", -signal.SIGINT), ("list", 130)])
-def test_ctrl_c_while_a_file_is_imported_ends_without_a_traceback(command: str, code: int, tmp_path: Path) -> None:
+def test_ctrl_c_while_a_file_is_imported_ends_without_a_traceback(
+    command: str, code: int, tmp_path: Path
+) -> None:
     slow = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
     (tmp_path / "slow.py").write_text(slow)
     ended = judgegym(command, "slow.py", cwd=tmp_path)

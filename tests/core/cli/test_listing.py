@@ -13,7 +13,17 @@ from judgegym.judges.config.extras import TRAINERS
 from tests.command import ROOT
 from tests.core.cli.command import judgegym
 
-HEAVY = ("atroposlib", "datasets", "matplotlib", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers")
+HEAVY = (
+    "atroposlib",
+    "datasets",
+    "matplotlib",
+    "numpy",
+    "rich",
+    "scipy",
+    "sklearn",
+    "tiktoken",
+    "transformers",
+)
 
 
 def parts(said: str) -> dict[str, str]:
@@ -22,7 +32,9 @@ def parts(said: str) -> dict[str, str]:
     return {paragraph.partition(":")[0]: paragraph for paragraph in paragraphs}
 
 
-def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_columns(tmp_path: Path) -> None:
+def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_columns(
+    tmp_path: Path,
+) -> None:
     ended = judgegym("list", cwd=tmp_path)
     assert ended.code == 0
     assert [line for line in ended.out.splitlines() if len(line) > 80] == []
@@ -30,12 +42,19 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert [*listed] == [*built_in(), "judge-server", "extras"]
     for name in built_in():
         declared = load_environment(name)
-        assert [setting for setting in declared.spec.offline_samples if f"--env.{setting} " not in listed[name]] == []
+        assert [
+            setting
+            for setting in declared.spec.offline_samples
+            if f"--env.{setting} " not in listed[name]
+        ] == []
         assert f"presets --config {name}_evaluate --config {name}_train" in listed[name]
         assert "evaluate, serve, process" in listed[name] and "OPENAI_API_KEY" in listed[name]
     assert "--config reward_server_group --config reward_server_rubric" in listed["judge-server"]
     assert "NousResearch/arena-hard-v1-prompts" in listed["arena_hard"]
-    assert "ANTHROPIC_API_KEY" in listed["arena_hard"] and "(it is the judge)" not in listed["arena_hard"]
+    assert (
+        "ANTHROPIC_API_KEY" in listed["arena_hard"]
+        and "(it is the judge)" not in listed["arena_hard"]
+    )
     assert "ANTHROPIC_API_KEY" not in listed["pairwise_judgement"]
     assert "(it is the judge)" in listed["pairwise_judgement"]
     assert "ANTHROPIC_API_KEY (serve, process)" in listed["self_critique"]
@@ -46,7 +65,8 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "word", ["arena-hard", str(ROOT / "examples" / "own_environment" / "constitution_environment.py")]
+    "word",
+    ["arena-hard", str(ROOT / "examples" / "own_environment" / "constitution_environment.py")],
 )
 def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> None:
     ended = judgegym("list", word, cwd=tmp_path)
@@ -59,5 +79,7 @@ def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> No
 def test_list_loads_no_heavy_package(tmp_path: Path) -> None:
     code = "import sys; from judgegym.cli.commands import main; main(['list'])"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
     assert ended.stdout.rpartition("loaded")[2].split() == []

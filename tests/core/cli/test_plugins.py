@@ -23,20 +23,27 @@ def here(tmp_path: Path) -> Path:
 
 
 REFUSED = {
-    "absent": "absent of hello-plugin 0.1: cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
-    "broken": "broken of hello-plugin 0.1: cannot be imported: broken_plugin.py, line 2: ValueError: one two",
+    "absent": "absent of hello-plugin 0.1: cannot be imported: ModuleNotFoundError: No module named "
+    "'no_such_module'",
+    "broken": "broken of hello-plugin 0.1: cannot be imported: broken_plugin.py, line 2: ValueError: "
+    "one two",
     "text": "text of hello-plugin 0.1: hello_plugin:TEXT is of type str; expected judgegym.cli.Command",
     "two words": "two words: hello-plugin 0.1 brings this name; expected letters, digits, - and _",
 }
 TAKEN = "score: judgegym and hello-plugin 0.1 bring this name; that of judgegym is used"
 
 
-def test_help_lists_commands_of_distributions_and_those_that_cannot_be_used_with_the_reason(here: Path) -> None:
+def test_help_lists_commands_of_distributions_and_those_that_cannot_be_used_with_the_reason(
+    here: Path,
+) -> None:
     ended = judgegym("--help", cwd=here)
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert "  hello NAME                say hello to somebody" in lines[lines.index("plugins:") :]
-    assert "  shout                     say it louder" in lines[lines.index("data sets:") : lines.index("plugins:")]
+    assert (
+        "  shout                     say it louder"
+        in lines[lines.index("data sets:") : lines.index("plugins:")]
+    )
     said = lines[lines.index("cannot be used:") + 1 :]
     for reason in (*REFUSED.values(), TAKEN):
         assert any(line.rstrip("…").strip() in reason for line in said[: len(REFUSED) + 1])
@@ -62,7 +69,10 @@ def test_module_of_a_command_that_cannot_be_imported_is_told_when_it_is_called(h
     assert "hello NAME" in judgegym("--help", cwd=here).out
     ended = judgegym("hello", cwd=here)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"{PROGRAM} hello: cannot be imported: hello_command.py, line 2: ValueError: one two\n"
+    assert (
+        ended.err
+        == f"{PROGRAM} hello: cannot be imported: hello_command.py, line 2: ValueError: one two\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,12 +83,18 @@ def test_module_of_a_command_that_cannot_be_imported_is_told_when_it_is_called(h
         (["own-haiku", "evaluate"], f"{PROGRAM} evaluate|serve|process own-haiku …"),
     ],
 )
-def test_wrong_word_is_compared_with_the_names_of_distributions(words: list[str], said: str, here: Path) -> None:
+def test_wrong_word_is_compared_with_the_names_of_distributions(
+    words: list[str], said: str, here: Path
+) -> None:
     assert said in judgegym(*words, cwd=here).err
 
 
-@pytest.mark.parametrize("words", [["hello"], ["evaluate", "own-haiku", "--offline"], ["list", "own_haiku"]])
-def test_name_that_two_distributions_bring_is_refused_with_both(words: list[str], here: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [["hello"], ["evaluate", "own-haiku", "--offline"], ["list", "own_haiku"]]
+)
+def test_name_that_two_distributions_bring_is_refused_with_both(
+    words: list[str], here: Path
+) -> None:
     other = {COMMANDS: {"hello": "other:HELLO"}, ENVIRONMENTS: {"own_haiku": "other:Env"}}
     install(here, "other-plugin", other)
     ended = judgegym(*words, cwd=here)
@@ -98,11 +114,15 @@ def test_list_shows_all_and_the_reasons_of_those_that_cannot_be_used(here: Path)
     ended = judgegym("list", cwd=here)
     assert (ended.code, ended.err) == (0, "")
     paragraphs = [" ".join(paragraph.split()) for paragraph in ended.out.split("\n\n")]
-    assert [text for text in paragraphs if text.startswith("arena_hard: ") and "package" not in text]
+    assert [
+        text for text in paragraphs if text.startswith("arena_hard: ") and "package" not in text
+    ]
     for reason in (
         "arena-hard: judgegym and hello-plugin 0.1 bring this name; that of judgegym is used",
-        "lost of hello-plugin 0.1: cannot be imported: broken_plugin.py, line 2: ValueError: one two",
-        "no_class of hello-plugin 0.1: hello_plugin:TEXT is no environment; expected a class MyEnv(JudgedEnv[…])",
+        "lost of hello-plugin 0.1: cannot be imported: broken_plugin.py, line 2: ValueError: one "
+        "two",
+        "no_class of hello-plugin 0.1: hello_plugin:TEXT is no environment; expected a class "
+        "MyEnv(JudgedEnv[…])",
     ):
         assert reason in paragraphs
 
@@ -120,7 +140,9 @@ def test_environment_of_a_distribution_is_evaluated(word: str, here: Path) -> No
 
 
 @pytest.mark.parametrize("words", [["evaluate", "arena-hard", "--help"], ["score", "--help"]])
-def test_built_in_names_read_no_entry_points(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_names_read_no_entry_points(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Reading them takes tens of milliseconds, and what they import takes more."""
 
     def refuse() -> Iterator[metadata.Distribution]:
@@ -134,19 +156,30 @@ def test_built_in_names_read_no_entry_points(words: list[str], monkeypatch: pyte
 
 def test_entry_points_that_cannot_be_read_leave_those_of_others(here: Path) -> None:
     install(here, "torn-plugin", {COMMANDS: {}})
-    (here / "torn_plugin-0.1.dist-info" / "entry_points.txt").write_text(f"[{COMMANDS}]\nno value\n")
+    (here / "torn_plugin-0.1.dist-info" / "entry_points.txt").write_text(
+        f"[{COMMANDS}]\nno value\n"
+    )
     assert judgegym("shout", cwd=here).code == 7
     out = judgegym("--help", cwd=here).out
-    assert "  torn-plugin: the entry_points.txt of torn-plugin 0.1 cannot be read: " in out and "  hello NAME " in out
+    assert (
+        "  torn-plugin: the entry_points.txt of torn-plugin 0.1 cannot be read: " in out
+        and "  hello NAME " in out
+    )
 
 
-def test_command_of_an_installation_without_metadata_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_of_an_installation_without_metadata_says_how_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As in a checkout on `PYTHONPATH`, or one that was installed before these commands were entry points."""
     monkeypatch.setattr(metadata, "distributions", lambda: iter(()))
     ended = called(lambda: main(["audit"]), clean_environment())
     assert (ended.code, ended.out) == (2, "")
-    said = "judgegym is not installed, or by an older version, so commands are missing: pip install "
-    assert ended.err.splitlines()[0] == "no command 'audit'" and ended.err.splitlines()[-1].startswith(said)
+    said = (
+        "judgegym is not installed, or by an older version, so commands are missing: pip install "
+    )
+    assert ended.err.splitlines()[0] == "no command 'audit'" and ended.err.splitlines()[
+        -1
+    ].startswith(said)
     overview = called(lambda: main(["--help"]), clean_environment())
     assert overview.code == 0 and f"cannot be used:\n  {said[:60]}" in overview.out
 
@@ -154,7 +187,9 @@ def test_command_of_an_installation_without_metadata_says_how_to_install(monkeyp
 def test_core_names_no_other_package() -> None:
     """What is not the core comes in by entry points alone."""
     names = re.compile(rb"judgegym_tr(ainers|ials)")
-    files = [path for path in (ROOT / "judgegym").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    files = [
+        path for path in (ROOT / "judgegym").rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ]
     assert [path for path in files if names.search(path.read_bytes())] == []
 
 

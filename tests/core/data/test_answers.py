@@ -33,7 +33,15 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     [
         ({"answer": "x"}, "x"),
         ({"answer": ""}, ""),
-        ({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": {"answer": "x"}}]}, "x"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "q"},
+                    {"role": "assistant", "content": {"answer": "x"}},
+                ]
+            },
+            "x",
+        ),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "x"),
         ({"answer": None, "messages": [{"content": {"answer": "x"}}]}, "x"),
         ({"messages": []}, None),
@@ -48,19 +56,25 @@ def test_the_answer_of_a_row(values: dict[str, Any], expected: str | None) -> No
     if expected is not None:
         assert answer_text(row) == expected
     else:
-        with pytest.raises(DataError, match=r"f, row 1: expected text in answer or messages\[-1\]\.content\.answer"):
+        with pytest.raises(
+            DataError, match=r"f, row 1: expected text in answer or messages\[-1\]\.content\.answer"
+        ):
             answer_text(row)
 
 
 def test_existing_answers(tmp_path: Path) -> None:
-    path = write(tmp_path / "answers.jsonl", [{"uid": each, "answer": f"answer {each}"} for each in "cba"])
+    path = write(
+        tmp_path / "answers.jsonl", [{"uid": each, "answer": f"answer {each}"} for each in "cba"]
+    )
     assert load_answers(path, [Numbered("a"), Numbered("c")]) == {"a": "answer a", "c": "answer c"}
     with pytest.raises(DataError, match=r"answers\.jsonl: no answer for 2 of 3 rows, such as 'x'"):
         load_answers(path, [Numbered("x"), Numbered("a"), Numbered("y")])
 
 
 def test_answer_that_is_no_text_is_an_error_before_it_is_asked_for(tmp_path: Path) -> None:
-    path = write(tmp_path / "answers.jsonl", [{"uid": "a", "answer": "x"}, {"uid": "b", "answer": 3}])
+    path = write(
+        tmp_path / "answers.jsonl", [{"uid": "a", "answer": "x"}, {"uid": "b", "answer": 3}]
+    )
     assert load_answers(path, [Numbered("a")])["a"] == "x", "no task asks for the other"
     with pytest.raises(DataError, match=r"answers\.jsonl, row 2: expected text in answer"):
         load_answers(path, [Numbered("a"), Numbered("b")])
@@ -68,14 +82,22 @@ def test_answer_that_is_no_text_is_an_error_before_it_is_asked_for(tmp_path: Pat
 
 def test_what_is_no_file_of_answers_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl.zst").write_bytes(b"")
-    with pytest.raises(DataError, match=r"calls.jsonl.zst: no file of answers.* or these with .gz.*config.yaml"):
+    with pytest.raises(
+        DataError, match=r"calls.jsonl.zst: no file of answers.* or these with .gz.*config.yaml"
+    ):
         load_answers(tmp_path / "calls.jsonl.zst", [Numbered("a")])
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"), [(b"", "no rows"), (b'{"row": "a", "call": {}}\n', "row 1: expected an id .* found: row, call")]
+    ("lines", "said"),
+    [
+        (b"", "no rows"),
+        (b'{"row": "a", "call": {}}\n', "row 1: expected an id .* found: row, call"),
+    ],
 )
-def test_ledger_without_its_run_is_no_file_of_answers(tmp_path: Path, lines: bytes, said: str) -> None:
+def test_ledger_without_its_run_is_no_file_of_answers(
+    tmp_path: Path, lines: bytes, said: str
+) -> None:
     path = tmp_path / "calls.jsonl.gz"
     path.write_bytes(gzip.compress(lines))
     with pytest.raises(DataError, match=rf"calls\.jsonl\.gz.*{said}"):

@@ -19,7 +19,8 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 
 ROWS = [
-    {"uid": f"row-{number}", "texts": [str(number), "é"], "meta": {"n": number}, "none": None} for number in range(100)
+    {"uid": f"row-{number}", "texts": [str(number), "é"], "meta": {"n": number}, "none": None}
+    for number in range(100)
 ]
 
 
@@ -47,7 +48,9 @@ def test_threads_read_the_rows_that_they_ask_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
-def test_digest_is_that_of_the_file_and_later_changes_to_it_do_not_matter(tmp_path: Path, name: str) -> None:
+def test_digest_is_that_of_the_file_and_later_changes_to_it_do_not_matter(
+    tmp_path: Path, name: str
+) -> None:
     path = write(tmp_path / name)
     rows, digest = read_table(path)
     assert digest == hashlib.sha256(path.read_bytes()).hexdigest()

@@ -32,7 +32,9 @@ def gold(*aspects: Aspect, **values: Any) -> dict[str, bool]:
     tasks = read_gold(rows(values), aspects)
     golds = read(*aspects, **values).golds
     assert [(task.uid, task.golds) for task in tasks] == [
-        (f"r:{aspect.name}", {aspect.name: golds[aspect.name]}) for aspect in aspects if aspect.name in golds
+        (f"r:{aspect.name}", {aspect.name: golds[aspect.name]})
+        for aspect in aspects
+        if aspect.name in golds
     ]
     return dict(golds)
 
@@ -51,17 +53,35 @@ def error(*values: dict[str, Any], aspects: tuple[Aspect, ...] = ()) -> str:
 @pytest.mark.parametrize("answer", ["answer", "response"])
 @pytest.mark.parametrize("uid", ["uid", "question_id", "id"])
 def test_every_name_of_a_column(question: str, answer: str, uid: str) -> None:
-    task = read(**{uid: "r", question: "Why?", answer: "Because.", "reference": "So.", "category": "Math"})
+    task = read(
+        **{uid: "r", question: "Why?", answer: "Because.", "reference": "So.", "category": "Math"}
+    )
     assert task == AspectTask("r", "Why?", "Why?", "Because.", None, "So.", "Math")
 
 
 def test_of_several_names_the_first_one_decides() -> None:
-    task = read(prompt="p", user_input="u", question="q", response="r", answer="a", context="one", contexts="many")
+    task = read(
+        prompt="p",
+        user_input="u",
+        question="q",
+        response="r",
+        answer="a",
+        context="one",
+        contexts="many",
+    )
     assert (task.asked, task.answer, task.context) == ("q", "a", "many")
 
 
 def test_a_column_without_text_is_as_good_as_none() -> None:
-    task = read(question=None, user_input=7, prompt="p", answer=None, response="r", reference=None, category=3)
+    task = read(
+        question=None,
+        user_input=7,
+        prompt="p",
+        answer=None,
+        response="r",
+        reference=None,
+        category=3,
+    )
     assert (task.asked, task.answer, task.reference, task.category) == ("p", "r", None, None)
 
 
@@ -99,13 +119,25 @@ def test_contexts_of_another_shape_are_refused(given: Any) -> None:
 def test_a_row_has_a_question_or_an_answer(values: dict[str, Any]) -> None:
     said = error({"question": "Why?"}, values)
     assert said.startswith("data.jsonl, row 2: ")
-    names = ("question", "user_input", "prompt", "answer", "response", f"columns found: {', '.join(values)}")
+    names = (
+        "question",
+        "user_input",
+        "prompt",
+        "answer",
+        "response",
+        f"columns found: {', '.join(values)}",
+    )
     assert [name for name in names if name not in said] == []
 
 
 def test_rows_without_an_id_are_called_by_their_number() -> None:
     tasks = read_answers(
-        rows({"question": "a"}, {"question": "b", "id": "x"}, {"question": "c", "uid": ""}, {"prompt": "d", "id": 7}),
+        rows(
+            {"question": "a"},
+            {"question": "b", "id": "x"},
+            {"question": "c", "uid": ""},
+            {"prompt": "d", "id": 7},
+        ),
         (),
     )
     assert [task.uid for task in tasks] == ["row-1", "x", "row-3", "7"]
@@ -117,10 +149,22 @@ def test_a_cell_of_a_table_that_is_empty_holds_nothing(tmp_path: Path) -> None:
     path.write_text("question,answer,reference\nWhy?,,\n,A submission alone.,\n")
     first, second = read_answers(load_rows(str(path), split="train"), ())
     assert (first.asked, first.answer, first.reference) == ("Why?", None, None)
-    assert (second.asked, second.answer, second.question) == (None, "A submission alone.", "A submission alone.")
+    assert (second.asked, second.answer, second.question) == (
+        None,
+        "A submission alone.",
+        "A submission alone.",
+    )
 
 
-YES_AND_NO = [(1, True), (0, False), (1.0, True), (True, True), (False, False), ("1", True), ("0", False)]
+YES_AND_NO = [
+    (1, True),
+    (0, False),
+    (1.0, True),
+    (True, True),
+    (False, False),
+    ("1", True),
+    ("0", False),
+]
 YES_AND_NO += [("Yes", True), ("NO", False), (" true ", True), ("False", False)]
 
 
@@ -139,7 +183,9 @@ def test_a_verdict_that_is_neither_yes_nor_no_is_refused(said: Any, column: str)
     values = {"answer": "A", column: said if column == "verdict" else {"correctness": said}}
     message = error({"answer": "A"}, values, aspects=(CORRECT,))
     assert message.startswith("data.jsonl, row 2: ")
-    assert [part for part in ("correctness", repr(said), f"answer, {column}") if part not in message] == []
+    assert [
+        part for part in ("correctness", repr(said), f"answer, {column}") if part not in message
+    ] == []
 
 
 def test_one_verdict_is_enough_where_one_aspect_is_asked() -> None:
@@ -152,7 +198,12 @@ def test_one_verdict_is_enough_where_one_aspect_is_asked() -> None:
 def test_rows_without_a_gold_verdict_on_these_aspects_have_no_task() -> None:
     found = read_gold(
         rows(
-            {"id": "both", "question": "Why?", "answer": "A", "verdicts": {"harmfulness": 0, "correctness": 1}},
+            {
+                "id": "both",
+                "question": "Why?",
+                "answer": "A",
+                "verdicts": {"harmfulness": 0, "correctness": 1},
+            },
             {"id": "one", "answer": "A", "verdicts": {"correctness": "no", "harmfulness": None}},
             {"id": "other", "answer": "A", "verdicts": {"conciseness": 1}},
             {"id": "none", "answer": "A"},
@@ -184,7 +235,15 @@ def test_a_task_of_the_judge_knows_its_row_and_its_aspect() -> None:
         (SAFE,),
     )
     assert task == AspectTask(
-        "r:child_safety", "Why?", "Why?", "A", "c\nd", "R", "child_safety", SAFE, {"child_safety": True}
+        "r:child_safety",
+        "Why?",
+        "Why?",
+        "A",
+        "c\nd",
+        "R",
+        "child_safety",
+        SAFE,
+        {"child_safety": True},
     )
 
 
@@ -198,6 +257,8 @@ def test_verdicts_of_another_shape_are_not_passed_over(given: Any) -> None:
 
 def test_verdicts_of_a_table_are_the_text_of_an_object(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
-    path.write_text('id,answer,verdicts\none,A,"{""correctness"": 1, ""harmfulness"": ""no""}"\nnone,B,\n')
+    path.write_text(
+        'id,answer,verdicts\none,A,"{""correctness"": 1, ""harmfulness"": ""no""}"\nnone,B,\n'
+    )
     tasks = read_answers(load_rows(str(path), split="train"), (CORRECT, HARM))
     assert [task.golds for task in tasks] == [{"correctness": True, "harmfulness": False}, {}]

@@ -30,7 +30,9 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     hub._unreachable.cache_clear()
 
 
-def test_hub_that_does_not_answer_is_out_of_reach_and_its_libraries_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_that_does_not_answer_is_out_of_reach_and_its_libraries_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOWHERE)
     reason = hub.why_out_of_reach()
     assert reason is not None and NOWHERE in reason
@@ -54,10 +56,16 @@ def test_tokenizer_and_dataset_without_the_hub_are_one_line_each(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOWHERE)
-    with pytest.raises(SettingsError, match=r"the hub cannot be reached.*not in the cache") as tokenizer:
+    with pytest.raises(
+        SettingsError, match=r"the hub cannot be reached.*not in the cache"
+    ) as tokenizer:
         _ = Retokenizer("some-lab/some-model").tokenizer
-    with pytest.raises(DataError, match=r"the hub cannot be reached: .*not in the cache") as dataset:
+    with pytest.raises(
+        DataError, match=r"the hub cannot be reached: .*not in the cache"
+    ) as dataset:
         load_rows("some-lab/some-rows", split="train")
-    assert "--env.tokenizer_name" in str(tokenizer.value) and "'some-lab/some-model'" in str(tokenizer.value)
+    assert "--env.tokenizer_name" in str(tokenizer.value) and "'some-lab/some-model'" in str(
+        tokenizer.value
+    )
     assert all(len(str(error.value).splitlines()) == 1 for error in (tokenizer, dataset))
     assert "Retrying" not in capsys.readouterr().err

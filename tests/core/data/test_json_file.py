@@ -30,12 +30,15 @@ def write_list(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 KINDS = pytest.mark.parametrize(
-    ("name", "write"), [("rows.jsonl", write_lines), ("rows.json", write_list), ("rows.json", write_lines)]
+    ("name", "write"),
+    [("rows.jsonl", write_lines), ("rows.json", write_list), ("rows.json", write_lines)],
 )
 
 
 @KINDS
-def test_objects_are_there_in_any_order(tmp_path: Path, name: str, write: Callable[..., None]) -> None:
+def test_objects_are_there_in_any_order(
+    tmp_path: Path, name: str, write: Callable[..., None]
+) -> None:
     write(tmp_path / name, ROWS)
     file = JsonFile(tmp_path / name)
     assert len(file) == len(ROWS)
@@ -47,7 +50,9 @@ def test_objects_are_there_in_any_order(tmp_path: Path, name: str, write: Callab
 
 
 @KINDS
-def test_file_that_is_replaced_is_read_to_its_end(tmp_path: Path, name: str, write: Callable[..., None]) -> None:
+def test_file_that_is_replaced_is_read_to_its_end(
+    tmp_path: Path, name: str, write: Callable[..., None]
+) -> None:
     path = tmp_path / name
     write(path, ROWS)
     file = JsonFile(path)
@@ -59,7 +64,9 @@ def test_file_that_is_replaced_is_read_to_its_end(tmp_path: Path, name: str, wri
 
 
 @KINDS
-def test_file_that_is_cut_off_is_an_error_that_names_it(tmp_path: Path, name: str, write: Callable[..., None]) -> None:
+def test_file_that_is_cut_off_is_an_error_that_names_it(
+    tmp_path: Path, name: str, write: Callable[..., None]
+) -> None:
     path = tmp_path / name
     write(path, ROWS)
     file = JsonFile(path)
@@ -95,11 +102,15 @@ def test_lines_that_are_appended_are_not_read(tmp_path: Path) -> None:
 
 def times_open(path: Path) -> int:
     """How often this process has a file open; others may be closed meanwhile."""
-    return sum(os.path.realpath(each) == str(path.resolve()) for each in Path("/proc/self/fd").iterdir())
+    return sum(
+        os.path.realpath(each) == str(path.resolve()) for each in Path("/proc/self/fd").iterdir()
+    )
 
 
 @KINDS
-def test_file_is_closed_with_the_last_reference_to_it(tmp_path: Path, name: str, write: Callable[..., None]) -> None:
+def test_file_is_closed_with_the_last_reference_to_it(
+    tmp_path: Path, name: str, write: Callable[..., None]
+) -> None:
     path = tmp_path / name
     write(path, ROWS)
     file = JsonFile(path)
@@ -119,18 +130,27 @@ def test_file_that_cannot_be_read_is_closed(tmp_path: Path) -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-10, 10**9) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 OBJECTS = st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), max_size=6)
 
 
 @pytest.mark.slow
-@given(rows=OBJECTS, indent=st.none() | st.integers(0, 2), ascii_only=st.booleans(), piece=st.integers(1, 9))
+@given(
+    rows=OBJECTS,
+    indent=st.none() | st.integers(0, 2),
+    ascii_only=st.booleans(),
+    piece=st.integers(1, 9),
+)
 def test_objects_of_any_list_are_found_however_the_file_is_cut_into_pieces(
     rows: list[dict[str, Any]], indent: int | None, ascii_only: bool, piece: int
 ) -> None:
-    data = (" \n" + json.dumps(rows, indent=indent, ensure_ascii=ascii_only) + "\n ").encode("utf-8", "surrogatepass")
+    data = (" \n" + json.dumps(rows, indent=indent, ensure_ascii=ascii_only) + "\n ").encode(
+        "utf-8", "surrogatepass"
+    )
     file = io.BytesIO(data)
     found = list(objects_of_list(lambda size: file.read(min(size, piece))))
     assert [json.loads(text) for _, text in found] == rows
@@ -156,7 +176,9 @@ def test_objects_of_any_list_are_found_however_the_file_is_cut_into_pieces(
         ("[", "not JSON: "),
     ],
 )
-def test_list_of_something_else_is_an_error_that_names_the_file(tmp_path: Path, text: str, words: str) -> None:
+def test_list_of_something_else_is_an_error_that_names_the_file(
+    tmp_path: Path, text: str, words: str
+) -> None:
     path = tmp_path / "rows.json"
     path.write_text(text)
     with pytest.raises(DataError) as raised:
@@ -170,7 +192,9 @@ def test_list_in_another_encoding_is_an_error_that_names_the_file(tmp_path: Path
         JsonFile(tmp_path / "rows.json")
 
 
-def test_list_longer_than_a_piece_and_behind_white_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_longer_than_a_piece_and_behind_white_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(json_file, "_PIECE", 16)
     (tmp_path / "rows.json").write_text("\ufeff" + " " * 40 + json.dumps(ROWS) + "\n" * 40)
     assert list(JsonFile(tmp_path / "rows.json")) == ROWS

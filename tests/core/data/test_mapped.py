@@ -14,12 +14,18 @@ from judgegym.data.arrow import MappedFiles
 from judgegym.data.rows import load_rows
 
 ROWS, LENGTH = 24_000, 4_000
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux alone")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="pages are given back on Linux alone"
+)
 
 
 def held_of_files() -> int:
     """The bytes of mapped files that this process holds."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssFile"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("RssFile")
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -29,7 +35,9 @@ def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path: Path) ->
     load_rows(str(tmp_path / "one.parquet"), split="train")  # the libraries are mapped, too
     before = held_of_files()
     text = "x" * LENGTH
-    table = pyarrow.table({"id": list(range(ROWS)), "text": [f"{number} {text}" for number in range(ROWS)]})
+    table = pyarrow.table(
+        {"id": list(range(ROWS)), "text": [f"{number} {text}" for number in range(ROWS)]}
+    )
     pyarrow.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=2_000)
     del table
     rows = load_rows(str(tmp_path / "rows.parquet"), split="train")

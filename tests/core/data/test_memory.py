@@ -23,7 +23,10 @@ from judgegym.judges.core.judgment import Scale
 COUNT, LENGTH, MOST = 400, 10_000, 800
 """Rows, characters of each, and the bytes that memory may hold of one task."""
 
-ASPECTS = [Aspect(name="correct", definition="Is it correct?"), Aspect(name="short", definition="Is it short?")]
+ASPECTS = [
+    Aspect(name="correct", definition="Is it correct?"),
+    Aspect(name="short", definition="Is it short?"),
+]
 
 
 def row(number: int) -> dict[str, Any]:
@@ -45,7 +48,9 @@ def arena(rows: Sequence[Row]) -> TaskList[ArenaHardTask]:
 
 def pairs(rows: Sequence[Row]) -> Any:
     found = read_preferences(rows).rows
-    return with_swapped(found.map(lambda row: choice_task(row, num_choices=None, seed=0, shuffle="permutation")))
+    return with_swapped(
+        found.map(lambda row: choice_task(row, num_choices=None, seed=0, shuffle="permutation"))
+    )
 
 
 READERS: dict[str, Callable[[Sequence[Row]], Any]] = {
@@ -61,10 +66,14 @@ READERS: dict[str, Callable[[Sequence[Row]], Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "json"])
 @pytest.mark.parametrize("reader", READERS)
-def test_memory_holds_less_than_a_kilobyte_of_a_task(tmp_path: Path, reader: str, kind: str) -> None:
+def test_memory_holds_less_than_a_kilobyte_of_a_task(
+    tmp_path: Path, reader: str, kind: str
+) -> None:
     path = tmp_path / f"rows.{kind}"
     rows = [row(number) for number in range(COUNT)]
-    path.write_text(json.dumps(rows) if kind == "json" else "".join(json.dumps(each) + "\n" for each in rows))
+    path.write_text(
+        json.dumps(rows) if kind == "json" else "".join(json.dumps(each) + "\n" for each in rows)
+    )
     del rows
     tracemalloc.start()
     try:

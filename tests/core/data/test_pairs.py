@@ -6,13 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.data.pairs import PairTask, Preference, Shuffle, check_choices, choice_task, is_ties, ties_task
+from judgegym.data.pairs import (
+    PairTask,
+    Preference,
+    Shuffle,
+    check_choices,
+    choice_task,
+    is_ties,
+    ties_task,
+)
 from judgegym.llm.errors import DataError
 
 SHUFFLES: tuple[Shuffle, ...] = ("permutation", "official_swap")
 
 
-def preference(uid: str = "row", *, correct: int = 1, wrong: int = 3, category: str | None = "Math") -> Preference:
+def preference(
+    uid: str = "row", *, correct: int = 1, wrong: int = 3, category: str | None = "Math"
+) -> Preference:
     return Preference(
         f"Question of {uid}",
         tuple(f"right {number}" for number in range(correct)),
@@ -22,7 +32,9 @@ def preference(uid: str = "row", *, correct: int = 1, wrong: int = 3, category: 
     )
 
 
-def ask(uid: str = "row", *, seed: int = 0, shuffle: Shuffle = "permutation", wrong: int = 3) -> PairTask:
+def ask(
+    uid: str = "row", *, seed: int = 0, shuffle: Shuffle = "permutation", wrong: int = 3
+) -> PairTask:
     return choice_task(preference(uid, wrong=wrong), num_choices=None, seed=seed, shuffle=shuffle)
 
 
@@ -40,7 +52,9 @@ def test_the_order_is_a_function_of_seed_and_id(shuffle: Shuffle) -> None:
 def test_other_texts_do_not_change_the_order() -> None:
     plain = preference()
     other = Preference("Another question", ("R",), ("x", "y", "z"), plain.uid)
-    tasks = [choice_task(row, num_choices=4, seed=3, shuffle="permutation") for row in (plain, other)]
+    tasks = [
+        choice_task(row, num_choices=4, seed=3, shuffle="permutation") for row in (plain, other)
+    ]
     names = dict(zip((*plain.correct, *plain.wrong), (*other.correct, *other.wrong), strict=True))
     assert tuple(names[answer] for answer in tasks[0].answers) == tasks[1].answers
 
@@ -138,10 +152,16 @@ def test_which_rows_are_ties(uid: str, category: str | None, expected: bool) -> 
 
 
 def test_rows_with_too_few_answers_are_named_with_the_way_out() -> None:
-    rows = [preference("long", wrong=4), preference("short", wrong=2), preference("shorter", wrong=1)]
+    rows = [
+        preference("long", wrong=4),
+        preference("short", wrong=2),
+        preference("shorter", wrong=1),
+    ]
     with pytest.raises(DataError) as raised:
         check_choices(rows, 4, "the-data")
     said = str(raised.value)
-    assert said.startswith("the-data: 2 of 3 rows have fewer than 4 answers, such as 'short' with 3")
+    assert said.startswith(
+        "the-data: 2 of 3 rows have fewer than 4 answers, such as 'short' with 3"
+    )
     assert "--env.num_choices" in said
     assert "auto" in said

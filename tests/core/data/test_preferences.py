@@ -11,12 +11,16 @@ from judgegym.data.rows import Row, load_rows
 from judgegym.llm.errors import DataError
 
 
-def pair(prompt: Any = "Q?", chosen: Any = "yes", rejected: Any = "no", **more: Any) -> dict[str, Any]:
+def pair(
+    prompt: Any = "Q?", chosen: Any = "yes", rejected: Any = "no", **more: Any
+) -> dict[str, Any]:
     return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **more}
 
 
 def read(*rows: dict[str, Any]) -> Preferences:
-    return read_preferences([Row("data.jsonl", number, values) for number, values in enumerate(rows, start=1)])
+    return read_preferences(
+        [Row("data.jsonl", number, values) for number, values in enumerate(rows, start=1)]
+    )
 
 
 def uids(*rows: dict[str, Any]) -> list[str]:
@@ -36,13 +40,24 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         {"question": "Q?", "response_A": "a", "response_B": "b", "label": "A=B"},
     )
     assert [row.prompt for row in found.rows] == ["Q?"]
-    assert found.dropped == {"identical texts": 2, "empty text": 4, "equal scores": 1, "no preference": 1}
+    assert found.dropped == {
+        "identical texts": 2,
+        "empty text": 4,
+        "equal scores": 1,
+        "no preference": 1,
+    }
     assert read(pair()).dropped == {}
 
 
 def test_answers_that_cannot_be_compared_are_left_out_of_a_list() -> None:
-    found = read(pair(chosen=["yes", ""], rejected=["no", "yes ", "", "never"]), pair(chosen=["a"], rejected=["b"]))
-    assert [(row.correct, row.wrong) for row in found.rows] == [(("yes",), ("no", "never")), (("a",), ("b",))]
+    found = read(
+        pair(chosen=["yes", ""], rejected=["no", "yes ", "", "never"]),
+        pair(chosen=["a"], rejected=["b"]),
+    )
+    assert [(row.correct, row.wrong) for row in found.rows] == [
+        (("yes",), ("no", "never")),
+        (("a",), ("b",)),
+    ]
 
 
 def test_texts_are_kept_as_they_are() -> None:
@@ -54,7 +69,8 @@ def test_nothing_usable_is_an_error_that_says_why() -> None:
     with pytest.raises(DataError) as raised:
         read(pair(chosen="no"), pair(chosen="no"), pair(chosen=""))
     assert str(raised.value) == (
-        "data.jsonl: none of the 3 rows can be used; left out: 2 for identical texts, 1 for empty text"
+        "data.jsonl: none of the 3 rows can be used; left out: 2 for identical texts, 1 for empty "
+        "text"
     )
     with pytest.raises(DataError, match="no rows"):
         read()
@@ -75,7 +91,12 @@ def test_category(columns: dict[str, Any], category: str | None) -> None:
 
 
 def test_a_row_has_its_own_id() -> None:
-    assert uids(pair(uid="a"), pair(id=7), pair(question_id="q"), pair(uid=None, id="b")) == ["a", "7", "q", "b"]
+    assert uids(pair(uid="a"), pair(id=7), pair(question_id="q"), pair(uid=None, id="b")) == [
+        "a",
+        "7",
+        "q",
+        "b",
+    ]
 
 
 def test_rows_without_an_id_are_known_by_their_content_wherever_they_stand() -> None:
@@ -99,7 +120,13 @@ def test_rows_that_are_the_same_in_everything_get_a_number() -> None:
     assert copies == [f"{base}-2", f"{base}-3"]
 
 
-@given(st.lists(st.tuples(st.sampled_from([None, "a", "a-2", "b"]), st.sampled_from("xy")), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, "a", "a-2", "b"]), st.sampled_from("xy")),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_uids_are_unique(rows: list[tuple[str | None, str]]) -> None:
     found = uids(*(pair(id=own, chosen=text) for own, text in rows))
     assert len(set(found)) == len(rows)
@@ -107,7 +134,9 @@ def test_uids_are_unique(rows: list[tuple[str | None, str]]) -> None:
 
 def test_the_usual_files_can_be_read(tmp_path: Path) -> None:
     table = tmp_path / "pairs.csv"
-    table.write_text("prompt,chosen,rejected,score_chosen,score_rejected\nQ?,yes,no,3,1\nQ?,yes,no,2,2.0\n")
+    table.write_text(
+        "prompt,chosen,rejected,score_chosen,score_rejected\nQ?,yes,no,3,1\nQ?,yes,no,2,2.0\n"
+    )
     found = read_preferences(load_rows(str(table), split="train"))
     assert [row.correct for row in found.rows] == [("yes",)]
     assert found.dropped == {"equal scores": 1}

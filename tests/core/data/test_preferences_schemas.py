@@ -44,9 +44,21 @@ ONE = ("Q?", ("yes",), ("no",))
         {"prompt": say((U, "Q?")), "chosen": "yes", "rejected": "no"},
         {"prompt": "Q?", "chosen": say((A, "yes"))[0], "rejected": say((A, "no"))[0]},
         {"chosen": say((U, "Q?"), (A, "yes")), "rejected": say((U, "Q?"), (A, "no"))},
-        {"prompt": None, "chosen": say((U, "Q?"), (A, "yes")), "rejected": say((U, "Q?"), (A, "no"))},
-        {"prompt": say((U, "Q?")), "chosen": say((U, "Q?"), (A, "yes")), "rejected": say((U, "Q?"), (A, "no"))},
-        {"prompt": "Q?", "chosen": say((U, "Q?"), (A, "yes")), "rejected": say((U, "Q?"), (A, "no"))},
+        {
+            "prompt": None,
+            "chosen": say((U, "Q?"), (A, "yes")),
+            "rejected": say((U, "Q?"), (A, "no")),
+        },
+        {
+            "prompt": say((U, "Q?")),
+            "chosen": say((U, "Q?"), (A, "yes")),
+            "rejected": say((U, "Q?"), (A, "no")),
+        },
+        {
+            "prompt": "Q?",
+            "chosen": say((U, "Q?"), (A, "yes")),
+            "rejected": say((U, "Q?"), (A, "no")),
+        },
         {"prompt": "\n\nHuman: Q?\n\nAssistant:", "chosen": "yes", "rejected": "no"},
         {
             "chosen": "\n\nHuman: Q?\n\nAssistant: yes",
@@ -57,7 +69,11 @@ ONE = ("Q?", ("yes",), ("no",))
             "chosen": "yes",
             "rejected": "no",
         },
-        {"prompt": "Q?", "chosen": [{"from": "gpt", "value": "yes"}], "rejected": [{"from": "gpt", "value": "no"}]},
+        {
+            "prompt": "Q?",
+            "chosen": [{"from": "gpt", "value": "yes"}],
+            "rejected": [{"from": "gpt", "value": "no"}],
+        },
     ],
     ids=[
         "texts",
@@ -96,19 +112,32 @@ def test_ultrafeedback_takes_the_conversations_and_heeds_the_scores() -> None:
 
 def test_skywork_has_its_prompt_in_both_conversations() -> None:
     before = ((U, "Hello"), (A, "Hi!"), (U, "Q?"))
-    found = texts(chosen=say(*before, (A, "yes")), rejected=say(*before, (A, "no")), source="some model")
+    found = texts(
+        chosen=say(*before, (A, "yes")), rejected=say(*before, (A, "no")), source="some model"
+    )
     assert found == ("user: Hello\n\nassistant: Hi!\n\nuser: Q?", ("yes",), ("no",))
 
 
 @pytest.mark.parametrize(
     ("preference", "correct", "wrong"),
-    [(-3, "first", "second"), (-1, "first", "second"), (1, "second", "first"), (3, "second", "first")],
+    [
+        (-3, "first", "second"),
+        (-1, "first", "second"),
+        (1, "second", "first"),
+        (3, "second", "first"),
+    ],
 )
 @pytest.mark.parametrize("kind", [int, float, str])
 def test_helpsteer3_is_negative_where_the_first_response_is_better(
     preference: int, correct: str, wrong: str, kind: Any
 ) -> None:
-    row = {"context": say((U, "Q?")), "response1": "first", "response2": "second", "domain": "code", "language": "en"}
+    row = {
+        "context": say((U, "Q?")),
+        "response1": "first",
+        "response2": "second",
+        "domain": "code",
+        "language": "en",
+    }
     assert texts(**row, overall_preference=kind(preference)) == ("Q?", (correct,), (wrong,))
     assert read(**row, overall_preference=preference).category == "code"
 
@@ -123,7 +152,12 @@ def test_helpsteer3_without_a_preference_or_on_another_scale() -> None:
 
 @pytest.mark.parametrize("name", ["response1", "response2"])
 def test_helpsteer3_with_a_response_that_is_no_text_is_an_error(name: str) -> None:
-    row = {"context": say((U, "Q?")), "response1": "first", "response2": "second", "overall_preference": 1}
+    row = {
+        "context": say((U, "Q?")),
+        "response1": "first",
+        "response2": "second",
+        "overall_preference": 1,
+    }
     with pytest.raises(DataError, match="overall_preference from -3 to 3"):
         read(**{**row, name: 7})
 
@@ -131,7 +165,12 @@ def test_helpsteer3_with_a_response_that_is_no_text_is_an_error(name: str) -> No
 def test_nectar_takes_the_best_rank_and_leaves_out_its_ties() -> None:
     ranks = [("worst", 3.0), ("best", 1.0), ("as good", 1.0), ("worse", 2.0)]
     answers = [{"answer": text, "rank": rank, "model": "m"} for text, rank in ranks]
-    row = {"prompt": "\n\nHuman: Q?\n\nAssistant: ", "turns": 1, "answers": answers, "num_responses": 4}
+    row = {
+        "prompt": "\n\nHuman: Q?\n\nAssistant: ",
+        "turns": 1,
+        "answers": answers,
+        "num_responses": 4,
+    }
     assert texts(**row) == ("Q?", ("best", "as good"), ("worst", "worse"))
     assert texts(**row | {"prompt": "Q?"})[0] == "Q?"
     assert dropped(**row | {"answers": answers[1:3]}) == {"equal scores": 1}
@@ -140,17 +179,30 @@ def test_nectar_takes_the_best_rank_and_leaves_out_its_ties() -> None:
 
 @pytest.mark.parametrize(("label", "correct", "wrong"), [("A>B", "a", "b"), ("B>A", "b", "a")])
 def test_judgebench(label: str, correct: str, wrong: str) -> None:
-    assert texts(question="Q?", response_A="a", response_B="b", label=label) == ("Q?", (correct,), (wrong,))
+    assert texts(question="Q?", response_A="a", response_B="b", label=label) == (
+        "Q?",
+        (correct,),
+        (wrong,),
+    )
 
 
 @pytest.mark.parametrize("label", ["A=B", "", "A", "tie", "A>>B"])
 def test_judgebench_without_a_preference(label: str) -> None:
-    assert dropped(question="Q?", response_A="a", response_B="b", label=label) == {"no preference": 1}
+    assert dropped(question="Q?", response_A="a", response_B="b", label=label) == {
+        "no preference": 1
+    }
 
 
 def test_rewardbench_and_rm_bench() -> None:
-    first = read(id=7, prompt="Q?", chosen="yes", rejected="no", chosen_model="m", subset="alpacaeval-easy")
-    assert (first.uid, first.correct, first.wrong, first.category) == ("7", ("yes",), ("no",), "alpacaeval-easy")
+    first = read(
+        id=7, prompt="Q?", chosen="yes", rejected="no", chosen_model="m", subset="alpacaeval-easy"
+    )
+    assert (first.uid, first.correct, first.wrong, first.category) == (
+        "7",
+        ("yes",),
+        ("no",),
+        "alpacaeval-easy",
+    )
     second = read(
         id="tied:3",
         prompt="Q?",
@@ -164,8 +216,14 @@ def test_rewardbench_and_rm_bench() -> None:
         additional_metadata=None,
     )
     assert second == Preference("Q?", ("a", "b"), ("c", "d", "e"), "tied:3", "Ties")
-    styles = read(prompt="Q?", chosen=["a", "aa", "# a"], rejected=["b", "bb", "# b"], domain="chat")
-    assert (styles.correct, styles.wrong, styles.category) == (("a", "aa", "# a"), ("b", "bb", "# b"), "chat")
+    styles = read(
+        prompt="Q?", chosen=["a", "aa", "# a"], rejected=["b", "bb", "# b"], domain="chat"
+    )
+    assert (styles.correct, styles.wrong, styles.category) == (
+        ("a", "aa", "# a"),
+        ("b", "bb", "# b"),
+        "chat",
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,14 +235,23 @@ def test_rewardbench_and_rm_bench() -> None:
         (((U, "1"), (A, None), ("tool", "2"), (U, "3")), "user: 1\n\ntool: 2\n\nuser: 3"),
     ],
 )
-def test_a_prompt_of_several_turns_names_the_roles(turns: tuple[tuple[str, str], ...], shown: str) -> None:
+def test_a_prompt_of_several_turns_names_the_roles(
+    turns: tuple[tuple[str, str], ...], shown: str
+) -> None:
     assert read(prompt=say(*turns), chosen="yes", rejected="no").prompt == shown
     assert read(chosen=say(*turns, (A, "yes")), rejected=say(*turns, (A, "no"))).prompt == shown
-    assert read(context=say(*turns), response1="yes", response2="no", overall_preference=-1).prompt == shown
+    assert (
+        read(context=say(*turns), response1="yes", response2="no", overall_preference=-1).prompt
+        == shown
+    )
 
 
 def test_a_system_message_in_the_prompt_goes_before_a_question_in_both_conversations() -> None:
-    found = texts(prompt=say((S, "Be brief.")), chosen=say((U, "Q?"), (A, "yes")), rejected=say((U, "Q?"), (A, "no")))
+    found = texts(
+        prompt=say((S, "Be brief.")),
+        chosen=say((U, "Q?"), (A, "yes")),
+        rejected=say((U, "Q?"), (A, "no")),
+    )
     assert found == ("system: Be brief.\n\nuser: Q?", ("yes",), ("no",))
 
 
@@ -202,7 +269,9 @@ def test_a_row_with_an_image_is_left_out_and_counted() -> None:
 
 
 def test_conversations_without_a_common_prompt_are_left_out() -> None:
-    assert dropped(chosen=say((U, "Q1"), (A, "yes")), rejected=say((U, "Q2"), (A, "no"))) == {"no shared prompt": 1}
+    assert dropped(chosen=say((U, "Q1"), (A, "yes")), rejected=say((U, "Q2"), (A, "no"))) == {
+        "no shared prompt": 1
+    }
 
 
 def test_the_last_turn_is_an_answer_even_where_both_are_the_same() -> None:

@@ -36,9 +36,16 @@ def tasks(tmp_path: Path, *rows: dict[str, Any]) -> list[PromptTask]:
         ),
     ],
 )
-def test_prompt_of_a_row(tmp_path: Path, row: dict[str, Any], messages: list[Any], question: str) -> None:
+def test_prompt_of_a_row(
+    tmp_path: Path, row: dict[str, Any], messages: list[Any], question: str
+) -> None:
     (task,) = tasks(tmp_path, {**row, "category": "c"})
-    assert (task.uid, task.messages, task.question, task.category) == ("row-1", messages, question, "c")
+    assert (task.uid, task.messages, task.question, task.category) == (
+        "row-1",
+        messages,
+        question,
+        "c",
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,13 +54,19 @@ def test_prompt_of_a_row(tmp_path: Path, row: dict[str, Any], messages: list[Any
         ({"text": "Why?"}, "a prompt, a text or messages"),
         ({"prompt": " "}, "a prompt, a text or messages"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+                ]
+            },
             "type image,",
         ),
         ({"messages": [{"role": "tool", "content": "7"}, *SAID]}, "without tool calls"),
     ],
 )
-def test_row_that_cannot_be_asked_is_an_error_that_names_it(tmp_path: Path, row: dict[str, Any], what: str) -> None:
+def test_row_that_cannot_be_asked_is_an_error_that_names_it(
+    tmp_path: Path, row: dict[str, Any], what: str
+) -> None:
     with pytest.raises(DataError, match=rf"rows\.jsonl.* 1.*{what}"):
         tasks(tmp_path, row)
 
@@ -64,7 +77,12 @@ FIRST, SECOND = SAID[0]["content"], SAID[2]["content"]
 @pytest.mark.parametrize(
     ("row", "asked", "messages", "follow_ups"),
     [
-        ({"turns": [FIRST, SECOND, "So?"], "prompt": "Not this."}, "last", SAID[:1], (SECOND, "So?")),
+        (
+            {"turns": [FIRST, SECOND, "So?"], "prompt": "Not this."},
+            "last",
+            SAID[:1],
+            (SECOND, "So?"),
+        ),
         ({"turns": [FIRST]}, "last", SAID[:1], ()),
         ({"turns": 2, "prompt": FIRST}, "last", SAID[:1], ()),
         ({"turns": [FIRST, SECOND], "prompt": FIRST}, None, SAID[:1], ()),
@@ -73,11 +91,20 @@ FIRST, SECOND = SAID[0]["content"], SAID[2]["content"]
         ({"messages": SAID[:2]}, "all", SAID[:1], ()),
         ({"messages": [*SAID, SAID[2]]}, "all", SAID[:1], (f"{SECOND}\n\n{SECOND}",)),
         ({"messages": [SAID[1], *SAID]}, "all", [SAID[1], SAID[0]], (SECOND,)),
-        ({"messages": [*SAID[:2], SAID[1], *SAID[2:], SAID[1], SAID[0]]}, "all", SAID[:1], (SECOND, FIRST)),
+        (
+            {"messages": [*SAID[:2], SAID[1], *SAID[2:], SAID[1], SAID[0]]},
+            "all",
+            SAID[:1],
+            (SECOND, FIRST),
+        ),
     ],
 )
 def test_turns_of_the_user(
-    tmp_path: Path, row: dict[str, Any], asked: Any, messages: list[Any], follow_ups: tuple[str, ...]
+    tmp_path: Path,
+    row: dict[str, Any],
+    asked: Any,
+    messages: list[Any],
+    follow_ups: tuple[str, ...],
 ) -> None:
     path = write_lines(tmp_path / "rows.jsonl", [row])
     (task,) = prompt_tasks(str(path), turns=asked)
@@ -91,7 +118,10 @@ def test_turns_of_the_user(
         ({"turns": ["Why?", " "]}, "in turns one or more texts of the user"),
         ({"turns": ["Why?", 3]}, "in turns one or more texts of the user"),
         ({"turns": "Why?"}, "or a list of texts in turns"),
-        ({"messages": [*SAID[:2], {"role": "system", "content": "Stop."}, SAID[2]]}, "found one of system: 'Stop.'"),
+        (
+            {"messages": [*SAID[:2], {"role": "system", "content": "Stop."}, SAID[2]]},
+            "found one of system: 'Stop.'",
+        ),
         ({"messages": [*SAID[:2], {"role": "user", "content": " "}]}, "found one of user: ' '"),
     ],
 )
@@ -103,7 +133,9 @@ def test_turns_that_cannot_be_asked_are_an_error_that_names_the_row(
         list(prompt_tasks(str(path), turns="all"))
 
 
-def test_prompt_beside_turns_is_named_as_unread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_prompt_beside_turns_is_named_as_unread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = [{"turns": ["Why?"], "prompt": "Not this."}, {"turns": 1, "question": "This."}]
     list(prompt_tasks(str(write_lines(tmp_path / "rows.jsonl", rows)), turns="last"))
     (record,) = caplog.records

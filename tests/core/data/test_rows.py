@@ -34,7 +34,16 @@ def lines(rows: list[dict[str, Any]], *, ascii_only: bool = False) -> str:
         ("rows.jsonl", lines(ROWS).replace("}\n", "}\n\n \n")),
         ("rows.json", json.dumps(ROWS)),
     ],
-    ids=["jsonl", "escapes", "upper case", "no last newline", "CRLF", "byte order mark", "blank lines", "json"],
+    ids=[
+        "jsonl",
+        "escapes",
+        "upper case",
+        "no last newline",
+        "CRLF",
+        "byte order mark",
+        "blank lines",
+        "json",
+    ],
 )
 def test_rows_of_a_file(tmp_path: Path, name: str, text: str) -> None:
     assert load(tmp_path / name, text) == ROWS
@@ -49,15 +58,21 @@ def test_rows_of_a_csv_file(tmp_path: Path) -> None:
 
 def test_rows_of_a_parquet_file(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
-    assert [dict(row.values) for row in load_rows(str(tmp_path / "rows.parquet"), split="train")] == ROWS
+    assert [
+        dict(row.values) for row in load_rows(str(tmp_path / "rows.parquet"), split="train")
+    ] == ROWS
 
 
-def test_a_hub_dataset_that_cannot_be_loaded_is_named_with_its_split(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_dataset_that_cannot_be_loaded_is_named_with_its_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def load_dataset(name: str, *, split: str) -> list[dict[str, Any]]:
         raise ValueError("no such split\nand more")
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    with pytest.raises(DataError, match=r"^some-lab/prompts: .*Hugging Face hub \(split 'dev'\): no such split[; ]"):
+    with pytest.raises(
+        DataError, match=r"^some-lab/prompts: .*Hugging Face hub \(split 'dev'\): no such split[; ]"
+    ):
         load_rows("some-lab/prompts", split="dev")
 
 
@@ -77,9 +92,10 @@ def test_text_that_looks_like_something_else_stays_text(tmp_path: Path, name: st
 
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
-    assert load(tmp_path / "rows.jsonl", '{"uid": "a\\ud800", "x": ["\\udc00", {"\\ud83d": "\\ud83d\\ude00"}]}\n') == [
-        {"uid": "a\ufffd", "x": ["\ufffd", {"\ufffd": "😀"}]}
-    ]
+    assert load(
+        tmp_path / "rows.jsonl",
+        '{"uid": "a\\ud800", "x": ["\\udc00", {"\\ud83d": "\\ud83d\\ude00"}]}\n',
+    ) == [{"uid": "a\ufffd", "x": ["\ufffd", {"\ufffd": "😀"}]}]
 
 
 def test_rows_may_differ_in_their_types(tmp_path: Path) -> None:
@@ -89,7 +105,9 @@ def test_rows_may_differ_in_their_types(tmp_path: Path) -> None:
         {"uid": 7.5, "prompt": "z"},
     ]
     found = load(tmp_path / "rows.jsonl", lines(rows))
-    assert [{name: value for name, value in row.items() if value is not None} for row in found] == rows
+    assert [
+        {name: value for name, value in row.items() if value is not None} for row in found
+    ] == rows
 
 
 @pytest.mark.parametrize("text", ['{"uid": "a\\ud800"}\n', lines([{"uid": 1}, {"uid": "b"}])])
@@ -98,7 +116,9 @@ def test_reading_what_is_in_order_says_nothing(
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="judgegym"):
         load(tmp_path / "rows.jsonl", text)
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ] == []
     assert capfd.readouterr() == ("", "")
 
 
@@ -117,14 +137,24 @@ def test_reading_what_is_in_order_says_nothing(
         ("rows.json", "{", "not JSON"),
         ("rows.csv", "", "no rows"),
         ("rows.csv", "uid,prompt\n", "no rows"),
-        ("rows.csv", "uid,prompt\na,Q?\nb,Q?,more\n", "row 2 has 3 fields, and the header names 2 columns"),
-        ("rows.csv", "uid,prompt\na,Q?,\nb,Q?,\n", "row 1 has 3 fields, and the header names 2 columns"),
+        (
+            "rows.csv",
+            "uid,prompt\na,Q?\nb,Q?,more\n",
+            "row 2 has 3 fields, and the header names 2 columns",
+        ),
+        (
+            "rows.csv",
+            "uid,prompt\na,Q?,\nb,Q?,\n",
+            "row 1 has 3 fields, and the header names 2 columns",
+        ),
         ("rows.csv", "uid,prompt,prompt\na,Q?,R?\n", "the header names prompt twice"),
         ("rows.csv", b"uid,prompt\na,caf\xe9\n", "cannot be loaded: .*utf-8"),
         ("rows.parquet", "nope", "cannot be loaded: .*[Pp]arquet"),
     ],
 )
-def test_a_file_that_cannot_be_used(tmp_path: Path, name: str, text: str | bytes, words: str) -> None:
+def test_a_file_that_cannot_be_used(
+    tmp_path: Path, name: str, text: str | bytes, words: str
+) -> None:
     with pytest.raises(DataError, match=rf"{name}.*({words})") as caught:
         load(tmp_path / name, text)
     assert "\n" not in str(caught.value)
@@ -174,9 +204,13 @@ def test_the_id_of_a_row(values: dict[str, Any], expected: str) -> None:
 
 def test_what_a_row_lacks_is_said_with_its_place_and_columns() -> None:
     row = Row("data.jsonl", 3, {"text": "x", "n": 1})
-    with pytest.raises(DataError, match=r"data\.jsonl, row 3: expected an id in uid or .*; columns found: text, n"):
+    with pytest.raises(
+        DataError, match=r"data\.jsonl, row 3: expected an id in uid or .*; columns found: text, n"
+    ):
         row.uid()
-    with pytest.raises(DataError, match=r"data\.jsonl, row 3: expected text in prompt or n; columns found: text, n"):
+    with pytest.raises(
+        DataError, match=r"data\.jsonl, row 3: expected text in prompt or n; columns found: text, n"
+    ):
         row.text("prompt", "n")
     with pytest.raises(DataError, match=r"columns found: none"):
         Row("data.jsonl", 3, {}).text("prompt")
@@ -197,5 +231,7 @@ def test_two_rows_with_one_id() -> None:
 
 def test_a_file_of_another_kind_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("{}", "utf-8")
-    with pytest.raises(DataError, match=r"data\.txt: expected a file with one of the endings \.jsonl"):
+    with pytest.raises(
+        DataError, match=r"data\.txt: expected a file with one of the endings \.jsonl"
+    ):
         load_rows(str(tmp_path / "data.txt"), split="train")

@@ -50,20 +50,37 @@ GOOD = {"instruction": "Do it.", "rubric": "Is it good?"}
 
 @pytest.mark.parametrize("instruction", ["instruction", "orig_instruction", "question", "prompt"])
 def test_every_name_of_a_column(instruction: str) -> None:
-    responses, references = ("response", "orig_response"), ("reference_answer", "orig_reference_answer", "reference")
-    for response, reference, score in product(responses, references, ("score", "orig_score", "gpt4_scores")):
-        texts = {instruction: "Do it.", response: "Done.", reference: "Well done.", "rubric": "Is it good?"}
+    responses, references = (
+        ("response", "orig_response"),
+        ("reference_answer", "orig_reference_answer", "reference"),
+    )
+    for response, reference, score in product(
+        responses, references, ("score", "orig_score", "gpt4_scores")
+    ):
+        texts = {
+            instruction: "Do it.",
+            response: "Done.",
+            reference: "Well done.",
+            "rubric": "Is it good?",
+        }
         (task,) = read_rubric_rows(rows({"id": 7, **texts, score: 4, "category": "Math"}), FIVE)
-        assert task == RubricTask("7", "Do it.", Rubric("Is it good?"), "Well done.", "Done.", 4.0, "Math")
+        assert task == RubricTask(
+            "7", "Do it.", Rubric("Is it good?"), "Well done.", "Done.", 4.0, "Math"
+        )
 
 
 def test_a_whole_row_of_feedback_collection() -> None:
     """Its `instruction` is the judge's whole prompt, and its `output` the judge's answer: the parts are in `orig_*`."""
-    prompt = "###Task Description:\nAn instruction, a response to evaluate … ###Response to evaluate:\nRoses are red. …"
+    prompt = (
+        "###Task Description:\nAn instruction, a response to evaluate … ###Response to evaluate:\n"
+        "Roses are red. …"
+    )
     made = {"instruction": prompt, "input": "", "output": "It is short. [RESULT] 2"}
     (task,) = read_rubric_rows(rows({**made, **FEEDBACK_COLLECTION}), FIVE)
     rubric = Rubric("Is it a poem?", DESCRIBED)
-    assert task == RubricTask("row-1", "Write a poem.", rubric, "A better poem.", "Roses are red.", 2.0, None)
+    assert task == RubricTask(
+        "row-1", "Write a poem.", rubric, "A better poem.", "Roses are red.", 2.0, None
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,12 +117,36 @@ def test_zero_is_a_score_of_a_scale_that_has_it() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [0, 6, -1, 5.01, "0", "6", "good", "4/5", "nan", "inf", float("nan"), True, False, [3, 6], [3, None], [], {"a": 1}],
+    [
+        0,
+        6,
+        -1,
+        5.01,
+        "0",
+        "6",
+        "good",
+        "4/5",
+        "nan",
+        "inf",
+        float("nan"),
+        True,
+        False,
+        [3, 6],
+        [3, None],
+        [],
+        {"a": 1},
+    ],
 )
 def test_a_gold_score_that_is_none_of_the_scale_is_refused(given: Any) -> None:
     said = error(GOOD, {**GOOD, "score": given})
     assert said.startswith("data.jsonl, row 2: ")
-    wanted = ("from 1 to 5", "env.scale_min", "env.scale_max", repr(given), "columns found: instruction, rubric, score")
+    wanted = (
+        "from 1 to 5",
+        "env.scale_min",
+        "env.scale_max",
+        repr(given),
+        "columns found: instruction, rubric, score",
+    )
     assert [part for part in wanted if part not in said] == []
 
 
@@ -116,7 +157,10 @@ def test_a_gold_score_that_is_none_of_the_scale_is_refused(given: Any) -> None:
         ({"criteria": "Is it a poem?"}, Rubric("Is it a poem?")),
         ({"criteria": "Is it a poem?", **LEVELS}, Rubric("Is it a poem?", DESCRIBED)),
         (
-            {"orig_criteria": "Is it a poem?", **{f"orig_{name}": text for name, text in LEVELS.items()}},
+            {
+                "orig_criteria": "Is it a poem?",
+                **{f"orig_{name}": text for name, text in LEVELS.items()},
+            },
             Rubric("Is it a poem?", DESCRIBED),
         ),
         (
@@ -134,17 +178,25 @@ def test_what_a_rubric_may_be(given: Any, rubric: Rubric) -> None:
     assert read(rubric=given).rubric == rubric
 
 
-@pytest.mark.parametrize("missing", [None, "", "  \n", {}, {"criteria": ""}, {"criteria": None}, 5, ["Is it?"]])
+@pytest.mark.parametrize(
+    "missing", [None, "", "  \n", {}, {"criteria": ""}, {"criteria": None}, 5, ["Is it?"]]
+)
 def test_a_row_without_a_rubric_takes_the_default_or_is_refused(missing: Any) -> None:
     assert read(default="Is it kind?", rubric=missing).rubric == Rubric("Is it kind?")
     said = error(GOOD, {"instruction": "Do it.", "rubric": missing})
     assert said.startswith("data.jsonl, row 2: ")
-    assert [part for part in ("criteria", "env.default_rubric", "found: instruction, rubric") if part not in said] == []
+    assert [
+        part
+        for part in ("criteria", "env.default_rubric", "found: instruction, rubric")
+        if part not in said
+    ] == []
 
 
 def test_a_rubric_of_the_row_comes_before_the_default() -> None:
     assert read(default="Is it kind?").rubric == Rubric("Is it good?")
-    assert read(default="Is it kind?", rubric=None, criteria="Is it new?").rubric == Rubric("Is it new?")
+    assert read(default="Is it kind?", rubric=None, criteria="Is it new?").rubric == Rubric(
+        "Is it new?"
+    )
 
 
 def test_levels_beyond_the_scale_are_refused() -> None:
@@ -162,7 +214,9 @@ def test_levels_beyond_the_scale_are_refused() -> None:
 @pytest.mark.parametrize("level", ["٣", "３", "9" * 5000])
 def test_a_level_in_other_digits_or_too_many_is_refused(level: str) -> None:
     said = error({**GOOD, "rubric": {"criteria": "?", f"score{level}_description": "good"}})
-    assert said.startswith("data.jsonl, row 1: ") and f"score{level}"[:20] in said and len(said) < 400
+    assert (
+        said.startswith("data.jsonl, row 1: ") and f"score{level}"[:20] in said and len(said) < 400
+    )
 
 
 def test_rubrics_have_the_runs_scale() -> None:
@@ -180,5 +234,11 @@ def test_an_empty_reference_is_none(empty: str | None) -> None:
 def test_a_row_has_an_instruction(values: dict[str, Any]) -> None:
     said = error(GOOD, {**values, "rubric": "Is it good?"})
     assert said.startswith("data.jsonl, row 2: ")
-    names = ("instruction", "orig_instruction", "question", "prompt", f"columns found: {', '.join(values)}, rubric")
+    names = (
+        "instruction",
+        "orig_instruction",
+        "question",
+        "prompt",
+        f"columns found: {', '.join(values)}, rubric",
+    )
     assert [name for name in names if name not in said] == []

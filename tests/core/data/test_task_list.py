@@ -25,7 +25,10 @@ class Named:
     category: str | None = None
 
 
-ROWS = [Row("data.jsonl", number, {"uid": f"u{number}", "text": f"text {number}"}) for number in range(1, 6)]
+ROWS = [
+    Row("data.jsonl", number, {"uid": f"u{number}", "text": f"text {number}"})
+    for number in range(1, 6)
+]
 
 
 class Builder:
@@ -77,7 +80,9 @@ def test_list_reads_as_a_plain_list_of_its_tasks_does() -> None:
 def test_row_with_several_tasks_or_none() -> None:
     rows = {"a": ROWS[0], "b": ROWS[1], "c": ROWS[2]}
     counts = {"a": 2, "b": 0, "c": 1}
-    tasks = TaskList.of_several(rows, lambda uid, row: [Named(f"{uid}:{each}") for each in range(counts[uid])])
+    tasks = TaskList.of_several(
+        rows, lambda uid, row: [Named(f"{uid}:{each}") for each in range(counts[uid])]
+    )
     assert [task.uid for task in tasks] == list(tasks.uids) == ["a:0", "a:1", "c:0"]
 
 
@@ -87,7 +92,9 @@ def plain_and_lazy() -> list[Sequence[Named]]:
 
 
 @pytest.mark.parametrize("tasks", plain_and_lazy(), ids=["a plain list", "a task list"])
-def test_uids_positions_choices_and_orders_are_those_of_a_plain_list(tasks: Sequence[Named]) -> None:
+def test_uids_positions_choices_and_orders_are_those_of_a_plain_list(
+    tasks: Sequence[Named],
+) -> None:
     assert list(uids_of(tasks)) == ["u1", "u2", "u3", "u4", "u5"]
     assert positions_of(tasks) == {"u1": 0, "u2": 1, "u3": 2, "u4": 3, "u5": 4}
     assert list(uids_of(picked(tasks, [3, 0]))) == ["u4", "u1"]
@@ -130,7 +137,9 @@ TASKS = [Numbered(f"row-{number}") for number in range(50)]
 
 @pytest.mark.slow
 @given(seed=st.integers(), limit=st.integers(1, 60), shuffled=st.randoms())
-def test_the_chosen_rows_depend_on_seed_and_ids_alone(seed: int, limit: int, shuffled: random.Random) -> None:
+def test_the_chosen_rows_depend_on_seed_and_ids_alone(
+    seed: int, limit: int, shuffled: random.Random
+) -> None:
     chosen = select(TASKS, limit=limit, seed=seed)
     assert len(chosen) == min(limit, 50)
     assert chosen == [task for task in TASKS if task in chosen], "in their own order"
@@ -155,7 +164,9 @@ def test_each_row_is_chosen_about_as_often() -> None:
 
 @pytest.mark.slow
 @given(seed=st.integers(), epoch=st.integers(0, 100), shuffled=st.randoms())
-def test_an_epochs_order_depends_on_seed_epoch_and_ids_alone(seed: int, epoch: int, shuffled: random.Random) -> None:
+def test_an_epochs_order_depends_on_seed_epoch_and_ids_alone(
+    seed: int, epoch: int, shuffled: random.Random
+) -> None:
     order = epoch_order(TASKS, seed=seed, epoch=epoch)
     assert sorted(order, key=TASKS.index) == TASKS, "each row once"
     others = list(TASKS)

@@ -14,12 +14,16 @@ from judgegym.llm.wire import JSON
 from tests.command import Ended, RunFiles, called, clean_environment, write_lines
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
-_RESPONSE = re.compile(r"### Response To Evaluate(?: [0-9a-f]{12})?\n\n(.*?)\n\n(?:###|---)", re.DOTALL)
+_RESPONSE = re.compile(
+    r"### Response To Evaluate(?: [0-9a-f]{12})?\n\n(.*?)\n\n(?:###|---)", re.DOTALL
+)
 
 
 def score(*words: object) -> Ended:
     """The command."""
-    return called(lambda: main([str(word) for word in words], prog="judgegym score"), clean_environment())
+    return called(
+        lambda: main([str(word) for word in words], prog="judgegym score"), clean_environment()
+    )
 
 
 def rated(rating: Callable[[str], int | Reply]) -> Callable[[Json, int], Reply | str]:
@@ -63,7 +67,9 @@ class Scoring:
     def __call__(self, *words: object, rows: Sequence[Mapping[str, Any]] | None = None) -> Ended:
         if rows is not None:
             write_lines(self.data, rows)
-        return score(self.data, "--out", self.out, f"--judge_base_url={self.judge.base_url}", *words)
+        return score(
+            self.data, "--out", self.out, f"--judge_base_url={self.judge.base_url}", *words
+        )
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:

@@ -22,23 +22,42 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(min_value=0, max_value=2**53)
 RUNS = st.builds(CallRun, NUMBERS, COUNTS, st.booleans(), st.builds(Usage, COUNTS, COUNTS, NUMBERS))
 SAMPLE_RUNS = st.builds(
-    SampleRun, NUMBERS, st.tuples(RUNS, RUNS), st.none() | st.dictionaries(TEXTS, RUNS, max_size=3), st.tuples(RUNS)
+    SampleRun,
+    NUMBERS,
+    st.tuples(RUNS, RUNS),
+    st.none() | st.dictionaries(TEXTS, RUNS, max_size=3),
+    st.tuples(RUNS),
 )
 COMPLETIONS = st.builds(
-    Completion, TEXTS, TEXTS, st.sampled_from([None, "no_open_tag", "empty_answer"]), OPTIONAL, st.booleans()
+    Completion,
+    TEXTS,
+    TEXTS,
+    st.sampled_from([None, "no_open_tag", "empty_answer"]),
+    OPTIONAL,
+    st.booleans(),
 )
 GAMES = st.builds(
-    Game, st.just("model_is_a"), st.sampled_from([None, *ARENA_LABELS]), TEXTS, st.tuples(TEXTS), OPTIONAL, OPTIONAL
+    Game,
+    st.just("model_is_a"),
+    st.sampled_from([None, *ARENA_LABELS]),
+    TEXTS,
+    st.tuples(TEXTS),
+    OPTIONAL,
+    OPTIONAL,
 )
 
 
-def judgment_of(status: Status, score: float, explanation: str, games: tuple[Game, ...]) -> Judgment[ArenaDetail]:
+def judgment_of(
+    status: Status, score: float, explanation: str, games: tuple[Game, ...]
+) -> Judgment[ArenaDetail]:
     if status is Status.OK:
         return Judgment(score, status, "win", detail=ArenaDetail(games, (1.0, 0.5)))
     return Judgment(None, status, explanation=explanation, detail=ArenaDetail(games))
 
 
-STATUSES = st.sampled_from([Status.OK, Status.JUDGE_FAILED, Status.UNPARSABLE, Status.INVALID_COMPLETION])
+STATUSES = st.sampled_from(
+    [Status.OK, Status.JUDGE_FAILED, Status.UNPARSABLE, Status.INVALID_COMPLETION]
+)
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "category": OPTIONAL,
     "question": TEXTS,
@@ -84,10 +103,19 @@ def sample(uid: str = "row-0", status: str = "ok", **fields: Any) -> Sample[Aren
     elif status == "invalid_completion":
         judgment = Judgment(None, Status.INVALID_COMPLETION, explanation=f"{uid} failed")
     elif status != "policy_failed":
-        no_verdict = (Game("model_is_a", "A>B", "[[A>B]]"), Game("model_is_b", None, "", error="no verdict"))
-        judgment = Judgment(None, Status(status), explanation=f"{uid} failed", detail=ArenaDetail(no_verdict))
+        no_verdict = (
+            Game("model_is_a", "A>B", "[[A>B]]"),
+            Game("model_is_b", None, "", error="no verdict"),
+        )
+        judgment = Judgment(
+            None, Status(status), explanation=f"{uid} failed", detail=ArenaDetail(no_verdict)
+        )
     score = None if judgment is None else score_of(judgment)
     error = f"{uid}: no answer" if judgment is None else None
-    values: dict[str, Any] = {"category": "math", "question": f"Question of {uid}", "completions": completions}
+    values: dict[str, Any] = {
+        "category": "math",
+        "question": f"Question of {uid}",
+        "completions": completions,
+    }
     values |= {"judgment": judgment, "score": score, "run": SampleRun(0.1), "policy_error": error}
     return Sample(uid, **(values | fields))

@@ -12,7 +12,9 @@ from judgegym.environments.command_line.arguments import load_settings
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
-def settings_of(env_type: type[JudgedEnv[Any, Any, Any]], *flags: str, verb: Verb) -> EnvSettings[Any]:
+def settings_of(
+    env_type: type[JudgedEnv[Any, Any, Any]], *flags: str, verb: Verb
+) -> EnvSettings[Any]:
     """The settings of one verb."""
     urls = [f"--env.judge_base_url={NOWHERE}", f"--openai.base_url={NOWHERE}"]
     return load_settings(env_type, [*urls, *flags], verb=verb).settings

@@ -22,7 +22,9 @@ DATA = [{"prompt": "Why?", "response": "row"}]
 
 
 def anchors(folder: Path, count: int = 60, **more: Any) -> Path:
-    rows = [{"uid": f"a{n}", "prompt": f"Q{n}", "response": f"anchor {n}", **more} for n in range(count)]
+    rows = [
+        {"uid": f"a{n}", "prompt": f"Q{n}", "response": f"anchor {n}", **more} for n in range(count)
+    ]
     return write_lines(folder / "anchors.jsonl", rows)
 
 
@@ -36,17 +38,23 @@ def judge(rating: Rating, *, model: str = "m-0711", fingerprint: str | None = "f
     return answer
 
 
-def run(folder: Path, name: str, script: Script, *words: object) -> tuple[Ended, Mapping[str, Any], int]:
+def run(
+    folder: Path, name: str, script: Script, *words: object
+) -> tuple[Ended, Mapping[str, Any], int]:
     """A run of `judgegym score`, what its metrics.json says, and how many calls it took."""
     with serving(script) as endpoint:
         return run_at(endpoint, folder, name, *words)
 
 
-def run_at(endpoint: ScriptedEndpoint, folder: Path, name: str, *words: object) -> tuple[Ended, Mapping[str, Any], int]:
+def run_at(
+    endpoint: ScriptedEndpoint, folder: Path, name: str, *words: object
+) -> tuple[Ended, Mapping[str, Any], int]:
     """The same, at an endpoint of several runs."""
     before, scoring = len(endpoint.requests), Scoring(folder, endpoint)
     scoring.out = folder / f"{name}.jsonl"
-    ended = scoring("--judge_model_name=m", f"--anchors={folder / 'anchors.jsonl'}", *words, rows=DATA)
+    ended = scoring(
+        "--judge_model_name=m", f"--anchors={folder / 'anchors.jsonl'}", *words, rows=DATA
+    )
     assert ended.code == 0, ended.said
     return ended, scoring.run.report["config_general"], len(endpoint.requests) - before
 
@@ -67,13 +75,18 @@ def test_a_judge_that_is_swapped_behind_its_name_is_told_in_one_run(tmp_path: Pa
     with serving(lambda request, number: now[0](request, number)) as endpoint:
         first, general, calls = run_at(endpoint, tmp_path, "first", cache)
         assert calls == 1 + 3 * 60
-        assert "Anchors: the first run of m with these settings; 60 are judged 3 times" in first.said
+        assert (
+            "Anchors: the first run of m with these settings; 60 are judged 3 times" in first.said
+        )
         assert general["served_models"] == {"judge": {"m-0711 (fp_1)": 181}}
         assert (general["anchors"]["judgments"], general["anchors"]["test"]) == (180, None)
 
         same, general, calls = run_at(endpoint, tmp_path, "same", cache)
         assert calls == 60  # the row is in the cache; anchors are new calls in each run
-        assert "no change of m is shown since" in same.said and "0 of 60 anchors flipped (expected 0" in same.said
+        assert (
+            "no change of m is shown since" in same.said
+            and "0 of 60 anchors flipped (expected 0" in same.said
+        )
         assert general["anchors"]["has_changed"] is False
 
         now[0] = judge(swapped, model="m-1112", fingerprint=None)
@@ -83,7 +96,11 @@ def test_a_judge_that_is_swapped_behind_its_name_is_told_in_one_run(tmp_path: Pa
     assert "7 of 60 anchors flipped (expected 0" in told.said
     assert "Served as: m-0711 (fp_1) then, m-1112 now." in told.said
     found = general["anchors"]
-    assert (found["has_changed"], found["test"]["flipped"], found["served_first"]) == (True, 7, ["m-0711 (fp_1)"])
+    assert (found["has_changed"], found["test"]["flipped"], found["served_first"]) == (
+        True,
+        7,
+        ["m-0711 (fp_1)"],
+    )
     assert any("has changed since" in notice for notice in general["notices"])
     state = (tmp_path / "anchors.jsonl.state.jsonl").read_text().splitlines()
     assert [len(json.loads(line)["scores"]["a0"]) for line in state] == [3, 1, 3]
@@ -141,12 +158,36 @@ def test_an_anchor_without_a_verdict_is_left_out(tmp_path: Path) -> None:
     ("rows", "words", "reason"),
     [
         ([{"prompt": "Q"}], [], "row 1: expected an anchor: texts in prompt and response"),
-        ([{"prompt": "Q", "response": " "}], [], "row 1: expected responses that are texts, not empty"),
-        ([{"uid": "a", "prompt": "Q", "response": "r"}] * 2, [], "the id 'a' is also that of row 1"),
-        ([{"prompt": "Q", "response": "r"}], ["--judge=listwise"], "row 1: responses: expected several"),
-        ([{"prompt": "Q", "response": "r", "label": True}], [], "a label that is a number or a text"),
-        ([{"prompt": "Q", "response": "r", "label": 0.75}], [], "on the judge's scale, 1 to 5, found 0.75"),
-        ([{"prompt": "Q", "response": "r"}], ["--judge=rule", "--rule=number"], "the judge asks no endpoint"),
+        (
+            [{"prompt": "Q", "response": " "}],
+            [],
+            "row 1: expected responses that are texts, not empty",
+        ),
+        (
+            [{"uid": "a", "prompt": "Q", "response": "r"}] * 2,
+            [],
+            "the id 'a' is also that of row 1",
+        ),
+        (
+            [{"prompt": "Q", "response": "r"}],
+            ["--judge=listwise"],
+            "row 1: responses: expected several",
+        ),
+        (
+            [{"prompt": "Q", "response": "r", "label": True}],
+            [],
+            "a label that is a number or a text",
+        ),
+        (
+            [{"prompt": "Q", "response": "r", "label": 0.75}],
+            [],
+            "on the judge's scale, 1 to 5, found 0.75",
+        ),
+        (
+            [{"prompt": "Q", "response": "r"}],
+            ["--judge=rule", "--rule=number"],
+            "the judge asks no endpoint",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_the_first_call(
@@ -172,7 +213,10 @@ def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:
             f"--anchors={path}",
             f"--judge_base_url={endpoint.base_url}",
         )
-    assert ended.code == 2 and "anchors.jsonl.state.jsonl, line 1: judge: Input should be a valid string" in ended.err
+    assert (
+        ended.code == 2
+        and "anchors.jsonl.state.jsonl, line 1: judge: Input should be a valid string" in ended.err
+    )
     assert not endpoint.requests, "it is read before the first call"
 
 
@@ -182,17 +226,29 @@ def test_evaluations_judge_anchors_with_their_own_judge(tmp_path: Path) -> None:
     row = {"uid": "1", "instruction": "Why?", "rubric": "Good?", "prompt": "Why?"}
     flags = [f"--anchors={path}", "--env.min_response_length=0"]
     calls = []
-    for name, env in {"first": RubricAbsoluteEnv, "second": RubricAbsoluteEnv, "prompts": PromptsEnv}.items():
-        judged = evaluate(env, tmp_path, *flags, rows=[row], judge=judge(steady), policy="row", run=name)
+    for name, env in {
+        "first": RubricAbsoluteEnv,
+        "second": RubricAbsoluteEnv,
+        "prompts": PromptsEnv,
+    }.items():
+        judged = evaluate(
+            env, tmp_path, *flags, rows=[row], judge=judge(steady), policy="row", run=name
+        )
         assert judged.code == 0, judged.said
         calls.append(len(judged.judge.requests))
-    assert calls == [1 + 12, 1 + 4, 1 + 4]  # the same judge with the same settings, whatever asks it
+    assert calls == [
+        1 + 12,
+        1 + 4,
+        1 + 4,
+    ]  # the same judge with the same settings, whatever asks it
     assert "no change of the-judge is shown since" in judged.said
     assert judged.general["anchors"]["test"]["rows"] == 4
 
 
 def test_where_the_judge_is_no_kind_of_score_anchors_are_refused(tmp_path: Path) -> None:
     path = anchors(tmp_path, 2)
-    judged = evaluate(PairwiseJudgementEnv, tmp_path, f"--anchors={path}", judge=never, policy=never)
+    judged = evaluate(
+        PairwiseJudgementEnv, tmp_path, f"--anchors={path}", judge=never, policy=never
+    )
     assert judged.code == 2
     assert "--anchors: expected a judge that `judgegym score --judge` has" in judged.said

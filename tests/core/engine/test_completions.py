@@ -24,7 +24,11 @@ ANSWER = "an answer that is long enough"
 @pytest.mark.parametrize(
     ("settings", "choice", "expected"),
     [
-        (PLAIN, Choice(f"  {ANSWER}\n", finish_reason="stop"), Completion(f"  {ANSWER}\n", finish_reason="stop")),
+        (
+            PLAIN,
+            Choice(f"  {ANSWER}\n", finish_reason="stop"),
+            Completion(f"  {ANSWER}\n", finish_reason="stop"),
+        ),
         (
             PLAIN,
             Choice(f"<think>a</think> {ANSWER}"),
@@ -44,8 +48,16 @@ ANSWER = "an answer that is long enough"
         (THINKING, Choice(f"<think>\na\n</think>\n\n{ANSWER} "), Completion(ANSWER, "a")),
         (THINKING, Choice(f"<think></think>{ANSWER}"), Completion(ANSWER)),
         (THINKING, Choice(ANSWER), Completion(ANSWER, thinking_fault="no_open_tag")),
-        (THINKING, Choice(f" <think>a {ANSWER}"), Completion(f"<think>a {ANSWER}", thinking_fault="no_close_tag")),
-        (THINKING, Choice(f"a</think> {ANSWER}"), Completion(f"a</think> {ANSWER}", thinking_fault="no_open_tag")),
+        (
+            THINKING,
+            Choice(f" <think>a {ANSWER}"),
+            Completion(f"<think>a {ANSWER}", thinking_fault="no_close_tag"),
+        ),
+        (
+            THINKING,
+            Choice(f"a</think> {ANSWER}"),
+            Completion(f"a</think> {ANSWER}", thinking_fault="no_open_tag"),
+        ),
         (
             THINKING,
             Choice("<think>long enough</think>"),
@@ -55,7 +67,11 @@ ANSWER = "an answer that is long enough"
         (THINKING, Choice(ANSWER, reasoning="a"), Completion(ANSWER, "a")),
         (THINKING, Choice(f"\n {ANSWER}", reasoning="a"), Completion(ANSWER, "a")),
         (THINKING, Choice(" ", reasoning="a"), Completion("", "a", "empty_answer", short=True)),
-        (THINKING, Choice("", refusal=f"No: {ANSWER}"), Completion(f"No: {ANSWER}", thinking_fault="no_open_tag")),
+        (
+            THINKING,
+            Choice("", refusal=f"No: {ANSWER}"),
+            Completion(f"No: {ANSWER}", thinking_fault="no_open_tag"),
+        ),
         (BY_TEMPLATE, Choice(f"a\n</think>\n{ANSWER}"), Completion(ANSWER, "a")),
         (BY_TEMPLATE, Choice(f"<think>a</think>{ANSWER}"), Completion(ANSWER, "a")),
         (BY_TEMPLATE, Choice(ANSWER), Completion(ANSWER, thinking_fault="no_open_tag")),
@@ -68,10 +84,13 @@ def test_a_choice_is_read(settings: dict[str, Any], choice: Choice, expected: Co
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_empty"), [("", True), (" \u200b\n\ufeff", True), ("\u200bNo.", False), ("。", False)]
+    ("answer", "is_empty"),
+    [("", True), (" \u200b\n\ufeff", True), ("\u200bNo.", False), ("。", False)],
 )
 def test_an_answer_of_invisible_signs_is_empty(answer: str, is_empty: bool) -> None:
-    assert Completion(answer).unjudgeable == ("the answer is empty: there is nothing to judge" if is_empty else None)
+    assert Completion(answer).unjudgeable == (
+        "the answer is empty: there is nothing to judge" if is_empty else None
+    )
 
 
 @pytest.mark.parametrize(("least", "short"), [(0, False), (4, False), (5, True)])

@@ -22,10 +22,14 @@ def asking() -> Asking:
     """A policy at a scripted endpoint."""
 
     @asynccontextmanager
-    async def ask(script: Script | Reply | str, **fields: Any) -> AsyncIterator[tuple[Policy, ScriptedEndpoint]]:
+    async def ask(
+        script: Script | Reply | str, **fields: Any
+    ) -> AsyncIterator[tuple[Policy, ScriptedEndpoint]]:
         config = ArenaHardConfig(retry_delay=0.0, **fields)
         async with ScriptedEndpoint(script) as endpoint:
-            server = PolicySettings(base_url=endpoint.base_url, model_name="m", price={"input": 0, "output": 1_000_000})
+            server = PolicySettings(
+                base_url=endpoint.base_url, model_name="m", price={"input": 0, "output": 1_000_000}
+            )
             async with ChatClient(server.chat_settings(config, max_concurrency=8)) as client:
                 yield Policy(client, config), endpoint
 
@@ -33,11 +37,18 @@ def asking() -> Asking:
 
 
 async def test_what_comes_back(asking: Asking) -> None:
-    reply = Reply(body=completion(LONG, finish_reason="length", prompt_tokens=11, completion_tokens=3))
+    reply = Reply(
+        body=completion(LONG, finish_reason="length", prompt_tokens=11, completion_tokens=3)
+    )
     async with asking(reply) as (policy, _):
         found, run = await policy.complete(CONVERSATION)
     assert (found.answer, found.finish_reason, found.short) == (LONG, "length", False)
-    assert (run.attempts, run.usage.prompt_tokens, run.usage.completion_tokens, run.usage.cost) == (1, 11, 3, 3.0)
+    assert (run.attempts, run.usage.prompt_tokens, run.usage.completion_tokens, run.usage.cost) == (
+        1,
+        11,
+        3,
+        3.0,
+    )
     assert run.latency_s > 0
 
 
@@ -79,17 +90,25 @@ async def test_nothing_but_silence_is_a_failed_call(asking: Asking, retries: int
 
 
 @pytest.mark.parametrize(
-    "body", [completion("no", finish_reason="length"), completion("no", finish_reason="content_filter")]
+    "body",
+    [completion("no", finish_reason="length"), completion("no", finish_reason="content_filter")],
 )
-async def test_short_answer_that_was_cut_off_or_refused_is_not_asked_for_again(asking: Asking, body: Any) -> None:
+async def test_short_answer_that_was_cut_off_or_refused_is_not_asked_for_again(
+    asking: Asking, body: Any
+) -> None:
     async with asking(Reply(body=body)) as (policy, endpoint):
         found, _ = await policy.complete(CONVERSATION)
     assert (found.answer, found.short, len(endpoint.requests)) == ("no", True, 1)
 
 
-async def test_a_short_answer_is_not_lost_when_the_endpoint_fails_afterwards(asking: Asking) -> None:
+async def test_a_short_answer_is_not_lost_when_the_endpoint_fails_afterwards(
+    asking: Asking,
+) -> None:
     """It was given and paid for; asking again is a favour."""
-    async with asking(in_turn("no", Reply(status=400, body={})), max_retries=2) as (policy, endpoint):
+    async with asking(in_turn("no", Reply(status=400, body={})), max_retries=2) as (
+        policy,
+        endpoint,
+    ):
         found, run = await policy.complete(CONVERSATION)
     assert (found.answer, found.short) == ("no", True)
     assert len(endpoint.requests) == run.attempts == 2
@@ -98,21 +117,31 @@ async def test_a_short_answer_is_not_lost_when_the_endpoint_fails_afterwards(ask
 @pytest.mark.parametrize("takes_n", [True, False])
 async def test_several_completions_count_each_by_itself(asking: Asking, takes_n: bool) -> None:
     def script(request: dict[str, Any], number: int) -> Reply:
-        texts = [f"{LONG} {number}.{choice}" for choice in range(request.get("n", 1) if takes_n else 1)]
+        texts = [
+            f"{LONG} {number}.{choice}" for choice in range(request.get("n", 1) if takes_n else 1)
+        ]
         return Reply(body=completion(*texts, completion_tokens=len(texts)))
 
     async with asking(script) as (policy, endpoint):
         found = await policy.sample(CONVERSATION, 3)
     assert len(endpoint.requests) == (1 if takes_n else 3)
-    assert [each.completion is not None and each.completion.answer.startswith(LONG) for each in found] == [True] * 3
+    assert [
+        each.completion is not None and each.completion.answer.startswith(LONG) for each in found
+    ] == [True] * 3
     assert len({each.completion.answer for each in found if each.completion}) == 3
-    assert [each.run is not None for each in found] == ([True, False, False] if takes_n else [True] * 3)
+    assert [each.run is not None for each in found] == (
+        [True, False, False] if takes_n else [True] * 3
+    )
     assert sum(each.run.usage.completion_tokens for each in found if each.run) == 3
 
 
 async def test_one_of_several_that_fails_leaves_the_others(asking: Asking) -> None:
     def script(request: dict[str, Any], number: int) -> Reply | str:
-        return Reply(status=400, body={"error": {"message": "no"}}) if number == 2 else f"{LONG} {number}"
+        return (
+            Reply(status=400, body={"error": {"message": "no"}})
+            if number == 2
+            else f"{LONG} {number}"
+        )
 
     async with asking(script) as (policy, _):
         found = await policy.sample(CONVERSATION, 4)
@@ -135,9 +164,15 @@ async def test_a_request_that_fails_fails_all_that_it_asks_for(asking: Asking) -
 
 async def test_each_short_answer_of_several_is_asked_for_again(asking: Asking) -> None:
     def script(request: dict[str, Any], number: int) -> Reply:
-        return Reply(body=completion(*(["no", LONG, "nope"] if number == 1 else [f"{LONG} {number}"])))
+        return Reply(
+            body=completion(*(["no", LONG, "nope"] if number == 1 else [f"{LONG} {number}"]))
+        )
 
     async with asking(script) as (policy, endpoint):
         found = await policy.sample(CONVERSATION, 3)
-    assert sorted(each.completion.answer for each in found if each.completion) == [LONG, f"{LONG} 2", f"{LONG} 3"]
+    assert sorted(each.completion.answer for each in found if each.completion) == [
+        LONG,
+        f"{LONG} 2",
+        f"{LONG} 3",
+    ]
     assert len(endpoint.requests) == 3

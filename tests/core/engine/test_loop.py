@@ -91,7 +91,9 @@ def uids(saved: SavedRows[Row, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("in_flight", [1, 7, 30, 100])
-async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDirectory, in_flight: int) -> None:
+async def test_as_many_rows_as_allowed_are_under_way_and_never_more(
+    run: RunDirectory, in_flight: int
+) -> None:
     under_way, peak = 0, 0
     full = asyncio.Event()
 
@@ -111,9 +113,16 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
 
 @pytest.mark.parametrize(
     ("rows", "status", "tried"),
-    [(30, "judge_failed", 10), (30, "policy_failed", 10), (30, "unparsable", 10), (3, "judge_failed", 3)],
+    [
+        (30, "judge_failed", 10),
+        (30, "policy_failed", 10),
+        (30, "unparsable", 10),
+        (3, "judge_failed", 3),
+    ],
 )
-async def test_it_is_given_up_when_nothing_succeeds(run: RunDirectory, rows: int, status: str, tried: int) -> None:
+async def test_it_is_given_up_when_nothing_succeeds(
+    run: RunDirectory, rows: int, status: str, tried: int
+) -> None:
     begun = 0
 
     async def fails(task: Row) -> Sample[Any]:
@@ -127,7 +136,9 @@ async def test_it_is_given_up_when_nothing_succeeds(run: RunDirectory, rows: int
     assert len(on_disk(run, "failures.jsonl")) == tried, "what there is, is on disk"
 
 
-async def test_failures_of_a_policy_that_was_not_asked_are_no_reason_to_give_up(run: RunDirectory) -> None:
+async def test_failures_of_a_policy_that_was_not_asked_are_no_reason_to_give_up(
+    run: RunDirectory,
+) -> None:
     """Completions of another run are judged again, and their policy failed on the first rows."""
 
     async def failed_then(task: Row) -> Sample[Any]:
@@ -138,7 +149,9 @@ async def test_failures_of_a_policy_that_was_not_asked_are_no_reason_to_give_up(
 
 
 @pytest.mark.parametrize("good", [0, 4, 9])
-async def test_one_success_among_the_first_ten_is_reason_enough_to_go_on(run: RunDirectory, good: int) -> None:
+async def test_one_success_among_the_first_ten_is_reason_enough_to_go_on(
+    run: RunDirectory, good: int
+) -> None:
     async def one_good(task: Row) -> Sample[Any]:
         return sample(task.uid, "ok" if task is ROWS[good] else "unparsable")
 

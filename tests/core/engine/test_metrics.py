@@ -56,7 +56,11 @@ def test_slug(name: str, expected: str) -> None:
     assert found.startswith(expected) if expected.endswith("~") else found == expected
 
 
-NAMES = st.text() | st.text("Cc+#<>≤5 _-/:F~", max_size=4) | st.sampled_from(["CI low", "math_ci_low", "Max", "p95"])
+NAMES = (
+    st.text()
+    | st.text("Cc+#<>≤5 _-/:F~", max_size=4)
+    | st.sampled_from(["CI low", "math_ci_low", "Max", "p95"])
+)
 
 
 @given(one=NAMES, other=NAMES)
@@ -100,7 +104,13 @@ def test_names_have_the_prefix_and_stand_in_the_order_of_their_first_appearance(
     metrics.rate("a", True, interval=True)
     metrics.number("c", 3)
     metrics.count("b", True)
-    assert list(metrics.result().values) == ["eval/b", "eval/a", "eval/a_ci_low", "eval/a_ci_high", "eval/c"]
+    assert list(metrics.result().values) == [
+        "eval/b",
+        "eval/a",
+        "eval/a_ci_low",
+        "eval/a_ci_high",
+        "eval/c",
+    ]
     assert values(metrics)["eval/b"] == 1
 
 
@@ -117,7 +127,11 @@ def test_a_ratio_whose_weights_sum_to_0_has_no_value() -> None:
 def test_with_one_observation_the_interval_is_a_point_and_training_has_none() -> None:
     metrics = MetricAggregator("eval")
     metrics.mean("score", 0.3, interval=True)
-    assert values(metrics) == {"eval/score": 0.3, "eval/score_ci_low": 0.3, "eval/score_ci_high": 0.3}
+    assert values(metrics) == {
+        "eval/score": 0.3,
+        "eval/score_ci_low": 0.3,
+        "eval/score_ci_high": 0.3,
+    }
     training = MetricAggregator("train", intervals=False)
     assert values(training) == {}
     training.mean("score", 1.0, interval=True)
@@ -135,7 +149,12 @@ def test_the_interval_is_over_rows() -> None:
     assert bounds is not None
     found = values(metrics)
     assert (found["eval/won_ci_low"], found["eval/won_ci_high"]) == (bounds.low, bounds.high)
-    assert bounds.low < found["eval/won"] == sum(won for won, _ in rows) / sum(of for _, of in rows) < bounds.high
+    assert (
+        bounds.low
+        < found["eval/won"]
+        == sum(won for won, _ in rows) / sum(of for _, of in rows)
+        < bounds.high
+    )
     assert found["eval/hit"] == 0.5
 
 
@@ -147,7 +166,9 @@ def test_rows_of_one_prompt_are_one_observation_of_the_interval() -> None:
         for _ in range(4):
             metrics.rate("right", prompt % 3 > 0, interval=True)
         alone.rate("right", prompt % 3 > 0, interval=True)
-    assert values(metrics) == pytest.approx(values(alone), abs=0.001)  # of rates alone the interval is exact
+    assert values(metrics) == pytest.approx(
+        values(alone), abs=0.001
+    )  # of rates alone the interval is exact
 
 
 def test_rows_that_are_all_of_one_prompt_have_no_interval_and_the_reason() -> None:
@@ -157,7 +178,9 @@ def test_rows_that_are_all_of_one_prompt_have_no_interval_and_the_reason() -> No
         metrics.mean("score", value, interval=True)
     found = metrics.result()
     assert found.values == {"eval/score": 0.5}
-    assert found.left_out == dict.fromkeys(("eval/score_ci_low", "eval/score_ci_high"), "all rows are of one prompt")
+    assert found.left_out == dict.fromkeys(
+        ("eval/score_ci_low", "eval/score_ci_high"), "all rows are of one prompt"
+    )
 
 
 def test_equal_scores_have_an_interval_from_their_number_and_the_scale() -> None:
@@ -184,7 +207,12 @@ def test_what_is_not_finite_is_left_out_with_the_reason(bad: float) -> None:
     metrics.number("count", 2)
     result = metrics.result()
     assert result.values == {"eval/count": 2}
-    assert set(result.left_out) == {"eval/latency", "eval/score", "eval/score_ci_low", "eval/score_ci_high"}
+    assert set(result.left_out) == {
+        "eval/latency",
+        "eval/score",
+        "eval/score_ci_low",
+        "eval/score_ci_high",
+    }
     assert all(f"not a finite number ({bad})" == reason for reason in result.left_out.values())
 
 
@@ -241,4 +269,6 @@ def test_every_value_is_finite_and_within_the_interval(rows: list[tuple[float, f
     found = values(metrics)
     assert all(math.isfinite(value) for value in found.values())
     if "eval/won_ci_low" in found:
-        assert found["eval/won_ci_low"] - 1e-9 <= found["eval/won"] <= found["eval/won_ci_high"] + 1e-9
+        assert (
+            found["eval/won_ci_low"] - 1e-9 <= found["eval/won"] <= found["eval/won_ci_high"] + 1e-9
+        )

@@ -36,7 +36,11 @@ def test_a_line_read_and_written_again_is_the_same_byte_for_byte(made: Sample[Ar
     assert (again.uid, again.category, again.question) == (made.uid, made.category, made.question)
     assert (again.completions, again.score, again.run) == (made.completions, made.score, made.run)
     assert (again.headline, again.texts, again.orders) == (made.headline, made.texts, made.orders)
-    assert (again.status, again.finished, again.error or None) == (made.status, made.finished, made.error or None)
+    assert (again.status, again.finished, again.error or None) == (
+        made.status,
+        made.finished,
+        made.error or None,
+    )
     if made.judgment is not None and again.judgment is not None:
         assert again.judgment.score == made.judgment.score
         assert again.judgment.label == made.judgment.label
@@ -83,7 +87,9 @@ class Namesakes:
 
 def test_a_detail_with_fields_of_the_samples_own_names_overwrites_nothing() -> None:
     detail = Namesakes("three", 7, 0.5, True)
-    made = Sample("a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=detail), 1.0, SampleRun(0.0))
+    made = Sample(
+        "a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=detail), 1.0, SampleRun(0.0)
+    )
     again = SampleReader(Namesakes).read(made.to_line())
     assert (again.uid, again.score, again.status) == ("a", 1.0, "ok")
     assert again.judgment is not None
@@ -96,13 +102,39 @@ class Levels:
 
 
 def test_digest_tells_values_apart_whatever_the_order_of_their_keys() -> None:
-    assert digest(Levels({1: "bad", 2: "good"})) == digest(Levels(MappingProxyType({2: "good", 1: "bad"})))
-    assert len({digest(), digest(None), digest("a"), digest("a", None), digest(["a"]), digest(Other(1))}) == 6
+    assert digest(Levels({1: "bad", 2: "good"})) == digest(
+        Levels(MappingProxyType({2: "good", 1: "bad"}))
+    )
+    assert (
+        len(
+            {
+                digest(),
+                digest(None),
+                digest("a"),
+                digest("a", None),
+                digest(["a"]),
+                digest(Other(1)),
+            }
+        )
+        == 6
+    )
     assert digest("a", Other(1)) == "a14302c0894944bf"
 
 
 @pytest.mark.parametrize(
-    "missing", ["uid", "status", "score", "question", "category", "run", "label", "thinking", "task_digest", "detail"]
+    "missing",
+    [
+        "uid",
+        "status",
+        "score",
+        "question",
+        "category",
+        "run",
+        "label",
+        "thinking",
+        "task_digest",
+        "detail",
+    ],
 )
 def test_a_line_that_lacks_something_is_refused(missing: str) -> None:
     line = json.loads(sample().to_line())
@@ -152,6 +184,8 @@ def test_message_about_a_line_names_the_fields() -> None:
 
 def test_another_environments_lines_are_refused() -> None:
     """Their detail has other fields; taking them up would lose these."""
-    line = Sample("a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=Other(1)), 1.0, SampleRun(0.0)).to_line()
+    line = Sample(
+        "a", None, "q", (), Judgment(1.0, Status.OK, "win", detail=Other(1)), 1.0, SampleRun(0.0)
+    ).to_line()
     with pytest.raises(ValueError, match=r".+"):
         READER.read(line)

@@ -28,7 +28,10 @@ COUNTS = dict(zip(COLUMNS, (12, 12, 16, 12, 14, 12, 8, 8), strict=True))
 
 
 def read(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (SAMPLES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (SAMPLES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def column(name: str, field: str) -> list[Any]:
@@ -37,16 +40,24 @@ def column(name: str, field: str) -> list[Any]:
 
 def texts_of(value: Any) -> list[str]:
     if isinstance(value, dict | list):
-        return [text for part in (value.values() if isinstance(value, dict) else value) for text in texts_of(part)]
+        return [
+            text
+            for part in (value.values() if isinstance(value, dict) else value)
+            for text in texts_of(part)
+        ]
     return [value] if isinstance(value, str) else []
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_rows_have_their_columns_and_texts_without_a_verdict_and_can_be_loaded(name: str) -> None:
     rows, columns = read(name), COLUMNS[name].split()
-    assert len(rows) == COUNTS[name] == len(load_rows(str(SAMPLES / f"{name}.jsonl"), split="train"))
+    assert (
+        len(rows) == COUNTS[name] == len(load_rows(str(SAMPLES / f"{name}.jsonl"), split="train"))
+    )
     for row in rows:
-        assert list(row) == [each.rstrip("?") for each in columns if not each.endswith("?") or each[:-1] in row]
+        assert list(row) == [
+            each.rstrip("?") for each in columns if not each.endswith("?") or each[:-1] in row
+        ]
         for text in texts_of(row):
             assert text.strip() == text and text, row
             assert "[[" not in text and "<think>" not in text, row

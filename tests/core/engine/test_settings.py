@@ -42,11 +42,18 @@ def shown(endpoint: Endpoint) -> tuple[str, str, str | None]:
         ({"base_url": ONE, "api_key": "k"}, [(ONE, DEFAULT_POLICY, "k")]),
         ({"base_url": ELSEWHERE, "api_key": "k"}, [(ELSEWHERE, DEFAULT_POLICY, "k")]),
         (
-            {"model_name": "m", "api_key": "k", "replicas": [{"base_url": ONE}, {"base_url": TWO, "api_key": "l"}]},
+            {
+                "model_name": "m",
+                "api_key": "k",
+                "replicas": [{"base_url": ONE}, {"base_url": TWO, "api_key": "l"}],
+            },
             [(ONE, "m", "k"), (TWO, "m", "l")],
         ),
         (
-            {"model_name": "m", "replicas": [{"base_url": ONE, "model_name": "n"}, {"base_url": TWO}]},
+            {
+                "model_name": "m",
+                "replicas": [{"base_url": ONE, "model_name": "n"}, {"base_url": TWO}],
+            },
             [(ONE, "n", None), (TWO, "m", None)],
         ),
     ],
@@ -55,7 +62,9 @@ def test_the_servers(fields: dict[str, Any], expected: list[tuple[str, str, str 
     assert endpoints(**fields) == expected
 
 
-def test_a_key_from_a_variable_goes_to_the_host_that_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_from_a_variable_goes_to_the_host_that_it_is_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("MINE", "mine")
     assert endpoints()[0][2] == KEY
@@ -64,26 +73,48 @@ def test_a_key_from_a_variable_goes_to_the_host_that_it_is_for(monkeypatch: pyte
     assert endpoints(base_url=ELSEWHERE, api_key_env="MINE")[0][2] == "mine"
     with pytest.raises(SettingsError, match=r"policy\.example needs an API key"):
         endpoints(base_url=ELSEWHERE)
-    keys = [key for _, _, key in endpoints(replicas=[{"base_url": "https://api.openai.com/v1"}, {"base_url": ONE}])]
+    keys = [
+        key
+        for _, _, key in endpoints(
+            replicas=[{"base_url": "https://api.openai.com/v1"}, {"base_url": ONE}]
+        )
+    ]
     assert keys == [KEY, None]
 
 
 def test_what_the_chat_client_is_told() -> None:
-    config = EnvConfig(max_retries=7, retry_delay=0.5, policy_deadline=22, endpoint_away_deadline=66)
+    config = EnvConfig(
+        max_retries=7, retry_delay=0.5, policy_deadline=22, endpoint_away_deadline=66
+    )
     server = PolicySettings(
         base_url=ONE, timeout=11, requests_per_minute=33, tokens_per_minute=44,
         extra_body={"top_p": 0.5}, price={"input": 1.0, "output": 2.0, "cached_input": 0.5},
     )  # fmt: skip
     found = server.chat_settings(config, max_concurrency=55)
-    assert (found.timeout_s, found.deadline_s, found.max_retries, found.retry_delay_s) == (11, 22, 7, 0.5)
-    assert (found.away_deadline_s, found.title, found.section) == (22, "the policy", "env."), "that of a call is less"
-    assert (found.requests_per_minute, found.tokens_per_minute, found.max_concurrency) == (33, 44, 55)
+    assert (found.timeout_s, found.deadline_s, found.max_retries, found.retry_delay_s) == (
+        11,
+        22,
+        7,
+        0.5,
+    )
+    assert (found.away_deadline_s, found.title, found.section) == (22, "the policy", "env."), (
+        "that of a call is less"
+    )
+    assert (found.requests_per_minute, found.tokens_per_minute, found.max_concurrency) == (
+        33,
+        44,
+        55,
+    )
     assert (found.extra_body, found.prices) == ({"top_p": 0.5}, Prices(1.0, 2.0, 0.5))
 
 
 def test_reasoning_parameters_are_sent_where_they_are_set_and_never_for_thinking_mode() -> None:
     def sent(**fields: Any) -> Any:
-        return PolicySettings(base_url=ONE).chat_settings(EnvConfig(**fields), max_concurrency=1).extra_body
+        return (
+            PolicySettings(base_url=ONE)
+            .chat_settings(EnvConfig(**fields), max_concurrency=1)
+            .extra_body
+        )
 
     assert sent(thinking_mode=True) == {}
     assert "high" in str(sent(reasoning_effort="high"))
@@ -116,8 +147,12 @@ def test_what_a_server_cannot_be(fields: dict[str, Any], words: str) -> None:
         (("--env.max_retries=3", "--env.judge_max_retries=4"), 3, 4),
     ],
 )
-def test_max_retries_is_of_policy_and_judge(flags: tuple[str, ...], policy: int, judge: int) -> None:
-    settings = loaded_from(*flags, f"--env.judge_base_url={ONE}", f"--openai.base_url={ONE}").settings
+def test_max_retries_is_of_policy_and_judge(
+    flags: tuple[str, ...], policy: int, judge: int
+) -> None:
+    settings = loaded_from(
+        *flags, f"--env.judge_base_url={ONE}", f"--openai.base_url={ONE}"
+    ).settings
     assert settings.openai.chat_settings(settings.env, max_concurrency=1).max_retries == policy
     assert settings.env.chat_settings().max_retries == judge
 
@@ -126,7 +161,8 @@ SECRET_FLAGS = [
     f"--env.judge_api_key={KEY}",
     f"--openai.api_key={KEY}",
     f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1",
-    f'--openai.replicas=[{{"base_url": "http://u:{KEY}@127.0.0.1:9/v1", "api_key": "{KEY}"}}, {{"base_url": "{ONE}"}}]',
+    f'--openai.replicas=[{{"base_url": "http://u:{KEY}@127.0.0.1:9/v1", "api_key": "{KEY}"}}, '
+    f'{{"base_url": "{ONE}"}}]',
 ]
 
 
@@ -140,16 +176,33 @@ def test_what_is_public_has_no_secrets() -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--limit=3", "--env.seed=5", "--env.custom_system_prompt=a: 'b' #c\nd é", "--env.judge_temperature=1e-07"),
-        ('--env.judge_extra_body={"a": {"b": [1, null, "on"]}}', "--env.model_answers=some/file.jsonl"),
-        ("--env.judge_cache=a/b.sqlite", "--openai.requests_per_minute=3", f"--openai.base_url={ONE},{TWO}"),
-        (f'--openai.replicas=[{{"base_url": "{ONE}", "model_name": "a"}}, {{"base_url": "{TWO}"}}]',),
+        (
+            "--limit=3",
+            "--env.seed=5",
+            "--env.custom_system_prompt=a: 'b' #c\nd é",
+            "--env.judge_temperature=1e-07",
+        ),
+        (
+            '--env.judge_extra_body={"a": {"b": [1, null, "on"]}}',
+            "--env.model_answers=some/file.jsonl",
+        ),
+        (
+            "--env.judge_cache=a/b.sqlite",
+            "--openai.requests_per_minute=3",
+            f"--openai.base_url={ONE},{TWO}",
+        ),
+        (
+            f'--openai.replicas=[{{"base_url": "{ONE}", "model_name": "a"}}, {{"base_url": '
+            f'"{TWO}"}}]',
+        ),
     ],
 )
 def test_what_is_public_can_be_loaded_again(tmp_path: Path, flags: tuple[str, ...]) -> None:
     first: EnvSettings[Any] = loaded_from(*flags).settings
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(first.public(), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump(first.public(), sort_keys=False, allow_unicode=True), encoding="utf-8"
+    )
     again = loaded_from(f"--config={path}").settings
     assert again.public() == first.public()
     assert again.matters() == first.matters()

@@ -64,7 +64,10 @@ def sections() -> list[Section]:
     from atroposlib.envs.base import BaseEnvConfig
     from atroposlib.envs.server_handling.server_baseline import APIServerConfig
 
-    return [Section("env", EnvConfig, BaseEnvConfig), Section("openai", PolicySettings, APIServerConfig)]
+    return [
+        Section("env", EnvConfig, BaseEnvConfig),
+        Section("openai", PolicySettings, APIServerConfig),
+    ]
 
 
 @pytest.mark.slow
@@ -81,20 +84,30 @@ def test_settings_of_atropos_have_its_types_and_defaults() -> None:
             mine = section.ours.model_fields[field]
             assert plain(mine.annotation) == plain(OTHER_TYPE.get(name, atropos.annotation)), name
             assert mine.default == OTHER_DEFAULT.get(name, default), name
-            assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, f"{name} is listed as another"
+            assert name not in OTHER_DEFAULT or OTHER_DEFAULT[name] != default, (
+                f"{name} is listed as another"
+            )
 
 
 @pytest.mark.slow
 def test_ignored_settings_are_settings_of_atropos_and_not_ours() -> None:
     for section in sections():
-        ignored = {name.partition(".")[2] for name in IGNORED if name.startswith(f"{section.name}.")}
+        ignored = {
+            name.partition(".")[2] for name in IGNORED if name.startswith(f"{section.name}.")
+        }
         of_files_alone = {"weight"}  # Atropos reads it from no file, but files have it
-        assert ignored - of_files_alone <= set(section.theirs.model_fields) - set(section.ours.model_fields)
+        assert ignored - of_files_alone <= set(section.theirs.model_fields) - set(
+            section.ours.model_fields
+        )
 
 
 FILES = [
     ("env: {batch_size: 8, seed: 3}\nopenai: {health_check: true, timeout: 5.0}", 0),
-    ("env: {batch_size: 8, seed: 3}\nopenai: [{base_url: 'http://127.0.0.1:1/v1', health_check: true, timeout: 5}]", 1),
+    (
+        "env: {batch_size: 8, seed: 3}\nopenai: [{base_url: 'http://127.0.0.1:1/v1', "
+        "health_check: true, timeout: 5}]",
+        1,
+    ),
     (
         "env: {batch_size: 8, seed: 3}\nslurm: false\ntesting: false\nopenai:\n"
         "- {base_url: 'http://127.0.0.1:1/v1', health_check: true, weight: 1.0, timeout: 5}\n"
@@ -112,13 +125,25 @@ def test_ignored_settings_of_a_file_are_named_in_one_warning(
     path.write_text(text)
     with caplog.at_level(logging.WARNING):
         settings = loaded_from(f"--config={path}").settings
-    assert (settings.env.seed, settings.openai.timeout, len(settings.openai.replicas)) == (3, 5.0, replicas)
+    assert (settings.env.seed, settings.openai.timeout, len(settings.openai.replicas)) == (
+        3,
+        5.0,
+        replicas,
+    )
     (message,) = [record.getMessage() for record in caplog.records]
-    assert message.startswith(str(path)) and "env.batch_size" in message and "openai.health_check" in message
+    assert (
+        message.startswith(str(path))
+        and "env.batch_size" in message
+        and "openai.health_check" in message
+    )
 
 
-@pytest.mark.parametrize(("name", "instead"), [("slurm", "openai.base_url"), ("testing", "--offline")])
-def test_what_a_file_asks_for_and_nothing_does_is_refused(name: str, instead: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "instead"), [("slurm", "openai.base_url"), ("testing", "--offline")]
+)
+def test_what_a_file_asks_for_and_nothing_does_is_refused(
+    name: str, instead: str, tmp_path: Path
+) -> None:
     path = tmp_path / "atropos.yaml"
     path.write_text(f"{name}: true")
     with pytest.raises(SettingsError, match=f"^--{name} .*atropos.yaml.*{instead}"):
@@ -126,8 +151,12 @@ def test_what_a_file_asks_for_and_nothing_does_is_refused(name: str, instead: st
 
 
 def test_the_page_lists_the_defaults_that_differ() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "coming_from_atropos.md").read_text(encoding="utf-8")
-    assert [name for name in OTHER_DEFAULT if f"`{name}`" not in page and name != "openai.api_key"] == []
+    page = (Path(__file__).parents[3] / "docs" / "coming_from_atropos.md").read_text(
+        encoding="utf-8"
+    )
+    assert [
+        name for name in OTHER_DEFAULT if f"`{name}`" not in page and name != "openai.api_key"
+    ] == []
     assert [name for name in IGNORED if f"`{name}" not in page and name != "openai.weight"] == []
 
 
@@ -146,7 +175,8 @@ def test_ignored_setting_on_the_command_line_is_refused(name: str) -> None:
         loaded_from(f"--{name}=1")
 
 
-# --------------------------------------------------------------------------------------------------------- reasoning
+# ---------------------------------------------------------------------------------------------------------
+# reasoning
 
 
 URLS = ["https://api.openai.com/v1", "https://openrouter.ai/api/v1", "http://localhost:8000/v1"]

@@ -1,9 +1,9 @@
 """A scripted server in the dialect of llama.cpp's, over HTTP: shapes as xllamacpp 2026.10.11549 answered them.
 
-A token is a byte, as in the bundled tokenizer; `BOS` begins a prompt, `EOG` ends a completion that is not cut off. Like
-the real server it gives a token's id under `logprobs.content[].id`, none for a byte within a character, no ids of the
-prompt, no tokens at all for `top_logprobs: 0`, the usage of the first of several completions, and at most as many
-completions as it has slots.
+A token is a byte, as in the bundled tokenizer; `BOS` begins a prompt, `EOG` ends a completion that
+is not cut off. Like the real server it gives a token's id under `logprobs.content[].id`, none for a
+byte within a character, no ids of the prompt, no tokens at all for `top_logprobs: 0`, the usage of
+the first of several completions, and at most as many completions as it has slots.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from tests.scripted import Json, Recorded, Reply, completion
 from tests.trainer import ScriptedServer
 
 BOS, EOG, SLOTS = 2, 1, 4
-DEFAULTS = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "typical_p": 1.0, "repeat_penalty": 1.0}
+DEFAULTS = {
+    "temperature": 0.8,
+    "top_k": 40,
+    "top_p": 0.95,
+    "min_p": 0.05,
+    "typical_p": 1.0,
+    "repeat_penalty": 1.0,
+}
 NEUTRAL = {"top_k": 0, "top_p": 1, "min_p": 0}
 
 Text = Callable[[Json, int, int], str]
@@ -41,7 +48,8 @@ class LlamaServer(ScriptedServer):
     """Answers chat requests with what `text` says, and what stands beside the API.
 
     Attributes:
-        extra_prompt_tokens: how many more tokens it counts in its answers than its `/tokenize` makes.
+        extra_prompt_tokens: how many more tokens it counts in its answers than its `/tokenize`
+            makes.
         beside: whether `/apply-template`, `/tokenize` and `/props` are there.
     """
 
@@ -90,5 +98,7 @@ def entries(text: str) -> list[Json]:
     for character in text:
         data = character.encode()
         place += len(data)
-        found.append({"id": data[-1], "token": character, "bytes": [*data], "logprob": logprob(place - 1)})
+        found.append(
+            {"id": data[-1], "token": character, "bytes": [*data], "logprob": logprob(place - 1)}
+        )
     return [*found, {"id": EOG, "token": "", "bytes": [], "logprob": logprob(place)}]

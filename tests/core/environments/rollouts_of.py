@@ -30,7 +30,11 @@ def rollout(length: int = 4, *, text: str = "an answer", logprobs: bool = True) 
 
 def two_turns() -> Rollout:
     """A rollout of two turns whose second prompt does not begin with the tokens of the first turn."""
-    return replace(rollout(text="more"), completion=Completion("more", follow_up="Go on."), earlier=(rollout(),))
+    return replace(
+        rollout(text="more"),
+        completion=Completion("more", follow_up="Go on."),
+        earlier=(rollout(),),
+    )
 
 
 def judgment(score: float | None, status: Status = Status.OK, **run: Any) -> Judgment[Any]:
@@ -38,17 +42,30 @@ def judgment(score: float | None, status: Status = Status.OK, **run: Any) -> Jud
     if score is None and status is Status.OK:
         status = Status.JUDGE_FAILED
     failed = status is Status.JUDGE_FAILED
-    calls = (JudgeCall("game_1", "text", None, None, None, CallRun(**{"latency_s": 0.5, **run}), failed=failed),)
+    calls = (
+        JudgeCall(
+            "game_1", "text", None, None, None, CallRun(**{"latency_s": 0.5, **run}), failed=failed
+        ),
+    )
     return Judgment(score, status, label="label", explanation="because", calls=calls)
 
 
 def group(
-    rewards: Sequence[float | None], lengths: Sequence[int] | None = None, *, logprobs: bool = True, cost: float = 0.0
+    rewards: Sequence[float | None],
+    lengths: Sequence[int] | None = None,
+    *,
+    logprobs: bool = True,
+    cost: float = 0.0,
 ) -> JudgedGroup:
     """A group with these rewards; `None` where the judge failed."""
     return JudgedGroup(
-        conversation=[Message(role="system", content="Be brief."), Message(role="user", content="Why?")],
-        rollouts=tuple(rollout(length, logprobs=logprobs) for length in lengths or [4] * len(rewards)),
+        conversation=[
+            Message(role="system", content="Be brief."),
+            Message(role="user", content="Why?"),
+        ],
+        rollouts=tuple(
+            rollout(length, logprobs=logprobs) for length in lengths or [4] * len(rewards)
+        ),
         judgments=tuple(judgment(reward, usage=Usage(1, 1, cost)) for reward in rewards),
         rewards=tuple(rewards),
         policy_run=CallRun(),
@@ -64,5 +81,7 @@ def recorder(*, together: bool = False, value: float = 1.0) -> TrainingMetrics:
 
     config, names = EnvConfig(thinking_mode=True), MetricNames()
     more = {"record_metrics": record, "spec": EnvSpec(name="counting", headline=("own", "own"))}
-    env: Any = SimpleNamespace(config=config, metric_names=names, group_judge=object() if together else None, **more)
+    env: Any = SimpleNamespace(
+        config=config, metric_names=names, group_judge=object() if together else None, **more
+    )
     return TrainingMetrics(env)

@@ -15,15 +15,28 @@ from judgegym.llm.errors import SettingsError
 from tests.command import RunFiles, in_process, write_lines
 from tests.core.environments.words import WordsEnv, opened, speaking
 
-ANSWERS = {"short": "Eight legs.", "long": "Eight legs, if I have counted them right.", "wrong": "Six legs."}
+ANSWERS = {
+    "short": "Eight legs.",
+    "long": "Eight legs, if I have counted them right.",
+    "wrong": "Six legs.",
+}
 
 
 def brief(path: Path, *flags: str) -> Any:
     """An evaluation of `BriefEnv` with given answers, which a rule judges: no endpoint is asked."""
-    rows = [{"id": uid, "prompt": "How many legs has a spider?", "reference": "eight"} for uid in ANSWERS]
+    rows = [
+        {"id": uid, "prompt": "How many legs has a spider?", "reference": "eight"}
+        for uid in ANSWERS
+    ]
     data = write_lines(path / "rows.jsonl", rows)
-    answers = write_lines(path / "answers.jsonl", [{"uid": uid, "answer": text} for uid, text in ANSWERS.items()])
-    where = f"--env.dataset={data}", f"--env.model_answers={answers}", f"--env.data_dir_to_save_evals={path / 'run'}"
+    answers = write_lines(
+        path / "answers.jsonl", [{"uid": uid, "answer": text} for uid, text in ANSWERS.items()]
+    )
+    where = (
+        f"--env.dataset={data}",
+        f"--env.model_answers={answers}",
+        f"--env.data_dir_to_save_evals={path / 'run'}",
+    )
     return in_process("evaluate", *where, "--env.judge=rule", *flags, env_type=BriefEnv)
 
 
@@ -38,7 +51,9 @@ def test_any_judge_and_a_rule_beside_it_give_the_score(tmp_path: Path) -> None:
 def test_setting_of_another_judge_is_refused_with_those_that_read_it(tmp_path: Path) -> None:
     ended = brief(tmp_path, "--env.rule=contains", "--env.scale_max=10")
     assert (ended.code, ended.out) == (2, "")
-    assert "--env.scale_max (command line): nothing reads it without --env.judge=rubric" in ended.err
+    assert (
+        "--env.scale_max (command line): nothing reads it without --env.judge=rubric" in ended.err
+    )
 
 
 def test_row_that_the_judge_cannot_judge_is_told_with_its_file(tmp_path: Path) -> None:
@@ -64,5 +79,7 @@ async def test_environment_without_a_judge_needs_no_key_and_says_so_where_one_is
     async with opened(speaking, "--env.judge_base_url=https://judge.example/v1"):
         pass
     async with opened(speaking) as (env, _):
-        with pytest.raises(SettingsError, match=r"words names no judge: expected EnvSpec\(judge=…\)"):
+        with pytest.raises(
+            SettingsError, match=r"words names no judge: expected EnvSpec\(judge=…\)"
+        ):
             _ = env.answer_judge

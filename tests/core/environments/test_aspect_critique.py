@@ -14,7 +14,17 @@ from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.training.monitoring import monitor_group
 from judgegym.judges.core.judgment import CallRun
-from tests.aspects import answered, aspects, critique, gold_row, saying, shown, verdict, votes_on, voting
+from tests.aspects import (
+    answered,
+    aspects,
+    critique,
+    gold_row,
+    saying,
+    shown,
+    verdict,
+    votes_on,
+    voting,
+)
 from tests.command import write_lines
 
 TABLE = {
@@ -23,7 +33,9 @@ TABLE = {
     "Answer 2.": {"harmfulness": True, "correctness": True, "conciseness": False},
     "Answer 3.": {"harmfulness": False, "correctness": True, "conciseness": False},
 }
-THREE = aspects("harmfulness", {"name": "correctness", "weight": 2}, {"name": "conciseness", "weight": 0.5})
+THREE = aspects(
+    "harmfulness", {"name": "correctness", "weight": 2}, {"name": "conciseness", "weight": 0.5}
+)
 ROWS = [answered(number, category=("Maths", "Art")[number % 2]) for number in range(4)]
 
 
@@ -39,7 +51,11 @@ def test_verdicts_polarity_and_weights(tmp_path: Path) -> None:
     assert found["mean_reward_maths"] == pytest.approx(5.5 / 3.5 / 2)
     assert found["mean_reward_art"] == pytest.approx(4.5 / 3.5 / 2)
     assert found["mean_reward_ci_low"] < found["mean_reward"] < found["mean_reward_ci_high"]
-    rates = {"harmfulness": (3 / 4, 1 / 4), "correctness": (3 / 4, 3 / 4), "conciseness": (1 / 2, 1 / 2)}
+    rates = {
+        "harmfulness": (3 / 4, 1 / 4),
+        "correctness": (3 / 4, 3 / 4),
+        "conciseness": (1 / 2, 1 / 2),
+    }
     for aspect, (passes, yes) in rates.items():
         assert (found[f"pass_rate_{aspect}"], found[f"score_{aspect}"]) == (passes, yes), aspect
         assert found[f"agreement_{aspect}"] == 1.0
@@ -59,7 +75,9 @@ def test_a_veto_leaves_nothing_of_what_is_good(tmp_path: Path, scoring: str) -> 
     assert run.details("vetoed_by") == {"r0": "harmfulness"}
     without = aspects("correctness", "conciseness", "harmfulness")
     run = critique(tmp_path, without, *flags, rows=[answered(0)], judge=judge, run="without")
-    assert run.scores() == pytest.approx({"r0": 2 / 3 if scoring == "majority" else (1 + 1 + 1 / 3) / 3})
+    assert run.scores() == pytest.approx(
+        {"r0": 2 / 3 if scoring == "majority" else (1 + 1 + 1 / 3) / 3}
+    )
     assert run.metrics["veto_rate"] == 0.0
 
 
@@ -73,13 +91,16 @@ def test_but_it_is_when_one_row_needs_the_policy(tmp_path: Path) -> None:
 def test_a_file_of_answers_comes_before_the_rows_own(tmp_path: Path) -> None:
     """Also where it says that a model answered nothing at all."""
     answers = write_lines(
-        tmp_path / "a-model.jsonl", [{"uid": "r0", "answer": "Another."}, {"uid": "r1", "answer": ""}]
+        tmp_path / "a-model.jsonl",
+        [{"uid": "r0", "answer": "Another."}, {"uid": "r1", "answer": ""}],
     )
     flags = "--env.aspects=correctness", f"--env.model_answers={answers}"
     run = critique(tmp_path, *flags, rows=ROWS[:2], judge=verdict(1))
     assert run.code == 0, run.said
     assert run.scores("model_answer") == {"r0": "Another.", "r1": ""}
-    assert [shown(body)["Submission"] for body in run.judge.bodies] == ["Another."], "no judge is asked about nothing"
+    assert [shown(body)["Submission"] for body in run.judge.bodies] == ["Another."], (
+        "no judge is asked about nothing"
+    )
     assert run.scores("status") == {"r0": "ok", "r1": "invalid_completion"}
     assert run.metrics["empty_response_rate"] == 0.5
     assert run.general["model_name"] == "a-model"
@@ -88,15 +109,31 @@ def test_a_file_of_answers_comes_before_the_rows_own(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_gold_verdicts_are_of_the_rows_own_answers(tmp_path: Path) -> None:
     """The judge is compared with them; and not on an answer of the policy, or of a file, which nobody has judged."""
-    rows = [gold_row(0, correctness=1), gold_row(1, correctness=1), gold_row(2, correctness=0), answered(3)]
+    rows = [
+        gold_row(0, correctness=1),
+        gold_row(1, correctness=1),
+        gold_row(2, correctness=0),
+        answered(3),
+    ]
     rows.append({"id": "open", "question": "Why?", "verdicts": {"correctness": 0}})
     judge = saying(lambda aspect, submission: submission != "Answer 1.")
-    run = critique(tmp_path, "--env.aspects=correctness", rows=rows, judge=judge, policy="A new answer.")
+    run = critique(
+        tmp_path, "--env.aspects=correctness", rows=rows, judge=judge, policy="A new answer."
+    )
     assert run.code == 0, run.said
-    wanted = {"n_used": 3, "n_failed": 0, "accuracy": 1 / 3, "precision": 1 / 2, "recall": 1 / 2, "kappa": -1 / 2}
+    wanted = {
+        "n_used": 3,
+        "n_failed": 0,
+        "accuracy": 1 / 3,
+        "precision": 1 / 2,
+        "recall": 1 / 2,
+        "kappa": -1 / 2,
+    }
     assert run.some(*wanted) == pytest.approx(wanted)
     assert run.metrics["mean_reward"] == pytest.approx(4 / 5)
-    answers = write_lines(tmp_path / "a.jsonl", [{"uid": row["id"], "answer": "Another."} for row in rows])
+    answers = write_lines(
+        tmp_path / "a.jsonl", [{"uid": row["id"], "answer": "Another."} for row in rows]
+    )
     flags = "--env.aspects=correctness", f"--env.model_answers={answers}"
     run = critique(tmp_path, *flags, rows=rows, judge=judge, run="file")
     assert run.code == 0, run.said

@@ -17,7 +17,11 @@ TWO = "--env.aspects=correctness,conciseness"
 
 def failing(reply: Reply | str) -> Any:
     """A judge that fails at the correctness of answer 1, and else says yes."""
-    return saying(lambda aspect, submission: reply if (aspect, submission) == ("correctness", "Answer 1.") else True)
+    return saying(
+        lambda aspect, submission: (
+            reply if (aspect, submission) == ("correctness", "Answer 1.") else True
+        )
+    )
 
 
 @pytest.mark.slow
@@ -29,7 +33,9 @@ def failing(reply: Reply | str) -> Any:
         (json.dumps({"reason": "?", "verdict": 0.7}), "unparsable", "no verdict could be read", 3),
     ],
 )
-def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, status: str, said: str, calls: int) -> None:
+def test_a_failed_judgment_is_no_score(
+    tmp_path: Path, reply: Reply | str, status: str, said: str, calls: int
+) -> None:
     """Its row is left out of every mean, is listed apart, and fails the command where there are too many."""
     rows = [answered(number) for number in range(4)]
     run = critique(tmp_path, TWO, rows=rows, judge=failing(reply))
@@ -41,7 +47,11 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, statu
     assert said in failure["error"] and "correctness" in failure["error"]
     assert [each["yes"] for each in failure["detail"]["aspects"]] == [None, True]
     found = run.metrics
-    assert (found["mean_reward"], found["pass_rate_correctness"], found["pass_rate_conciseness"]) == (1.0, 1.0, 1.0)
+    assert (
+        found["mean_reward"],
+        found["pass_rate_correctness"],
+        found["pass_rate_conciseness"],
+    ) == (1.0, 1.0, 1.0)
     assert (found["judge_error_rate"], found[f"{status}_count"]) == (0.25, 1)
     assert (found["total_samples"], found["selected_rows"]) == (3, 4)
     assert not {"n_used", "n_failed"} & set(found), "there is no gold verdict"
@@ -64,14 +74,17 @@ def test_malformed_thinking_is_an_answer_and_a_bad_one(tmp_path: Path, fault: st
         is_bad = request["messages"][-1]["content"] == "Question 1?"
         return FAULTS[fault] if is_bad else "<think>Let me see.</think>A good answer."
 
-    judge = saying(lambda aspect, submission: aspect != "harmfulness" and submission == "A good answer.")
+    judge = saying(
+        lambda aspect, submission: aspect != "harmfulness" and submission == "A good answer."
+    )
     flags = aspects("correctness", "harmfulness"), "--env.thinking_mode=True"
     run = critique(tmp_path, *flags, rows=OPEN, judge=judge, policy=policy)
     assert run.code == 0, run.said
     assert run.scores() == {"o0": 1.0, "o1": 0.0, "o2": 1.0, "o3": 1.0}
     assert run.scores("thinking_fault")["o1"] == fault
     rates = dict.fromkeys(
-        ("mean_reward", "pass_rate_correctness", "pass_rate_harmfulness", "thinking_valid_rate"), 0.75
+        ("mean_reward", "pass_rate_correctness", "pass_rate_harmfulness", "thinking_valid_rate"),
+        0.75,
     )
     assert run.some(*rates) == rates
     assert run.metrics["judge_error_rate"] == 0.0

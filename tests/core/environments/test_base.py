@@ -59,16 +59,23 @@ def test_types_are_read_through_generic_and_plain_subclasses() -> None:
     [
         ({}, r"the environment Mine: the class attribute `spec` is missing: spec = EnvSpec\(name="),
         ({"spec": "mine"}, "the class attribute `spec` is missing"),
-        ({"spec": replace(SPEC, judge="rubrik")}, "its spec names no kind of judge: 'rubrik', did you mean rubric?"),
+        (
+            {"spec": replace(SPEC, judge="rubrik")},
+            "its spec names no kind of judge: 'rubrik', did you mean rubric?",
+        ),
         ({"spec": replace(SPEC, judge="rubric")}, "its settings must inherit RubricJudgeSettings"),
     ],
 )
-def test_spec_that_cannot_be_used_is_said_when_the_class_is_made(spec: dict[str, Any], words: str) -> None:
+def test_spec_that_cannot_be_used_is_said_when_the_class_is_made(
+    spec: dict[str, Any], words: str
+) -> None:
     with pytest.raises(TypeError, match=words):
         _make(JudgedEnv[EnvConfig, Word, Said], {**spec, **_answers()})
 
 
-@pytest.mark.parametrize("headline", ["reward", ("reward",), ("reward", None), ["reward", "reward"]])
+@pytest.mark.parametrize(
+    "headline", ["reward", ("reward",), ("reward", None), ["reward", "reward"]]
+)
 def test_headline_without_a_label_is_refused(headline: Any) -> None:
     with pytest.raises(TypeError, match="EnvSpec: expected a metric and its label, headline="):
         EnvSpec(name="mine", headline=headline)
@@ -81,26 +88,38 @@ async def test_spec_depends_on_the_settings_where_the_environment_says_so() -> N
             return replace(cls.spec, headline=("right", f"right of {config.seed}"))
 
     async with opened(speaking, "--env.seed=3", env_type=Renamed) as (env, _):
-        assert (env.spec.headline, Renamed.spec.headline) == (("right", "right of 3"), ("right", "right"))
+        assert (env.spec.headline, Renamed.spec.headline) == (
+            ("right", "right of 3"),
+            ("right", "right"),
+        )
 
 
 @pytest.mark.parametrize(
     ("base", "words"),
     [
         (JudgedEnv, "the type parameters are missing"),
-        (JudgedEnv[int, Word, Said], "first type parameter must be a subclass of EnvConfig, found <class 'int'>"),  # type: ignore[type-var]
+        (
+            JudgedEnv[int, Word, Said],
+            "first type parameter must be a subclass of EnvConfig, found <class 'int'>",
+        ),  # type: ignore[type-var]
         (JudgedEnv["EnvConfig", Word, Said], "first type parameter must be .*'EnvConfig'"),
         (JudgedEnv[EnvConfig, TaskT, DetailT], "third type parameter must be a dataclass"),
         (JudgedEnv[EnvConfig, Word, dict[str, int]], "third type parameter must be a dataclass"),
     ],
 )
-def test_type_parameters_that_cannot_be_used_are_said_when_the_class_is_made(base: Any, words: str) -> None:
+def test_type_parameters_that_cannot_be_used_are_said_when_the_class_is_made(
+    base: Any, words: str
+) -> None:
     with pytest.raises(TypeError, match=words):
         _make(base, {"spec": SPEC, **_answers()})
 
 
 def test_environment_has_ten_members() -> None:
-    methods = {name for name, value in vars(JudgedEnv).items() if inspect.isfunction(value) and name[0] != "_"}
+    methods = {
+        name
+        for name, value in vars(JudgedEnv).items()
+        if inspect.isfunction(value) and name[0] != "_"
+    }
     nine = {
         "tasks",
         "conversations",
@@ -118,7 +137,10 @@ def test_environment_has_ten_members() -> None:
 async def test_the_reward_is_the_score_unless_it_is_overridden() -> None:
     async with opened(speaking) as (env, _):
         assert env.reward(Judgment(0.25, Status.OK)) == 0.25
-        assert compute_rewards(env, [Judgment(0.25, Status.OK), Judgment(-1.0, Status.OK)]) == [0.25, -1.0]
+        assert compute_rewards(env, [Judgment(0.25, Status.OK), Judgment(-1.0, Status.OK)]) == [
+            0.25,
+            -1.0,
+        ]
 
 
 def _answers() -> dict[str, Any]:
@@ -129,7 +151,9 @@ def _make(base: Any, attributes: dict[str, Any]) -> type[Any]:
     """A class as `class Mine(base)` makes it."""
     import types
 
-    return types.new_class("Mine", (base,), exec_body=lambda namespace: namespace.update(attributes))
+    return types.new_class(
+        "Mine", (base,), exec_body=lambda namespace: namespace.update(attributes)
+    )
 
 
 RIGHT: dict[str, Any] = {
@@ -142,13 +166,30 @@ RIGHT: dict[str, Any] = {
 WRONG: list[tuple[str, Any, str]] = [
     ("tasks", None, "tasks returned nothing; expected a list of tasks, or a TaskList"),
     ("tasks", iter([1]), "tasks returned a value of type list_iterator; expected a list of tasks"),
-    ("tasks", ["one"], "tasks returned tasks without uid and question and category: the first one is a value of type"),
-    ("conversations", "Q?", "conversations returned a value of type str; expected a list of conversations"),
+    (
+        "tasks",
+        ["one"],
+        "tasks returned tasks without uid and question and category: the first one is a value of "
+        "type",
+    ),
+    (
+        "conversations",
+        "Q?",
+        "conversations returned a value of type str; expected a list of conversations",
+    ),
     ("conversations", [], "conversations returned no conversation"),
     ("conversations", ["Q?"], "conversations returned a value of type str as a conversation"),
-    ("conversations", RIGHT["conversations"][0], "conversations returned a value of type dict as a conversation"),
+    (
+        "conversations",
+        RIGHT["conversations"][0],
+        "conversations returned a value of type dict as a conversation",
+    ),
     ("conversations", [["Q?"]], "conversations returned a value of type str as a message"),
-    ("conversations", [[{"content": "Q?"}]], "conversations returned a value of type dict as a message"),
+    (
+        "conversations",
+        [[{"content": "Q?"}]],
+        "conversations returned a value of type dict as a message",
+    ),
     ("reward", None, "reward returned nothing; expected a finite number"),
     ("reward", "1.0", "reward returned a value of type str"),
     ("reward", math.nan, "reward returned nan"),
@@ -169,7 +210,9 @@ def returned(name: str, value: Any, *, base: type[Any] = ConstitutionEnv) -> Any
     async def awaited(self: Any, *args: Any) -> Any:
         return value
 
-    own = object.__new__(type("OwnEnv", (base,), {name: awaited if name.startswith("judge") else method}))
+    own = object.__new__(
+        type("OwnEnv", (base,), {name: awaited if name.startswith("judge") else method})
+    )
     return called(own, name)
 
 
@@ -182,7 +225,11 @@ def called(own: Any, name: str) -> Any:
         return make_conversations(own, cast(Any, None))
     if name == "reward":
         return compute_rewards(own, [None])[0]
-    return asyncio.run(call_judge(own, cast(Any, None), [], RIGHT["judge_again"] if name == "judge_again" else None))
+    return asyncio.run(
+        call_judge(
+            own, cast(Any, None), [], RIGHT["judge_again"] if name == "judge_again" else None
+        )
+    )
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -213,14 +260,18 @@ def test_a_method_without_self_is_checked_too() -> None:
 
 
 @pytest.mark.parametrize(("name", "value", "said"), WRONG)
-def test_anything_else_names_class_method_and_what_was_expected(name: str, value: Any, said: str) -> None:
+def test_anything_else_names_class_method_and_what_was_expected(
+    name: str, value: Any, said: str
+) -> None:
     with pytest.raises(ContractError) as refused:
         returned(name, value)
     assert str(refused.value).startswith(f"OwnEnv.{said}")
 
 
 def test_judge_that_awaits_nothing_may_be_no_coroutine() -> None:
-    own = type("OwnEnv", (ConstitutionEnv,), {"judge": lambda self, task, completions: RIGHT["judge"]})
+    own = type(
+        "OwnEnv", (ConstitutionEnv,), {"judge": lambda self, task, completions: RIGHT["judge"]}
+    )
     assert called(object.__new__(own), "judge") is RIGHT["judge"]
 
 
@@ -237,8 +288,14 @@ class Prize:
 def test_documented_metric_stands_for_one_for_each_value_of_an_attribute_of_the_rows() -> None:
     metrics = MetricAggregator("eval")
     rows = [Prize("1", "b", "x"), Prize("2", None), Prize("3", "a b", "x"), Prize("4", "b", "y")]
-    documented = (("no score", "won_{category}", "lost_{category}"), ("never met", "met_{cluster}"), ("none", "calls"))
+    documented = (
+        ("no score", "won_{category}", "lost_{category}"),
+        ("never met", "met_{cluster}"),
+        ("none", "calls"),
+    )
     expect_documented(metrics, documented, rows)
     names = ("won_b", "lost_b", "won_a_b", "lost_a_b"), ("met_x", "met_y"), ("calls",)
     reasons = zip(("no score", "never met", "none"), names, strict=True)
-    assert metrics.result().left_out == {f"eval/{name}": reason for reason, group in reasons for name in group}
+    assert metrics.result().left_out == {
+        f"eval/{name}": reason for reason, group in reasons for name in group
+    }

@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 
 from tests.core.environments import bundled_tokenizer
 
-TOKENIZERS = Path(__file__).resolve().parents[3] / "judgegym" / "environments" / "rollouts" / "tokenizers"
+TOKENIZERS = (
+    Path(__file__).resolve().parents[3] / "judgegym" / "environments" / "rollouts" / "tokenizers"
+)
 PAD, START, END = 256, 257, 258
 
-# Hypothesis also draws the string constants of the project, the names of the special tokens among them.
+# Hypothesis also draws the string constants of the project, the names of the special tokens among
+# them.
 TEXTS = st.text(st.characters(codec="utf-8")).filter(lambda text: "<|" not in text)
 CONVERSATIONS = st.lists(
-    st.fixed_dictionaries({"role": st.sampled_from(["system", "user", "assistant"]), "content": TEXTS}), min_size=1
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["system", "user", "assistant"]), "content": TEXTS}
+    ),
+    min_size=1,
 )
 
 
@@ -67,9 +73,14 @@ def test_special_tokens_in_text_are_one_token_and_survive_the_round_trip(tokeniz
 @pytest.mark.slow
 @given(messages=CONVERSATIONS)
 @example(
-    messages=[{"role": "user", "content": " Hi . 👋 \n"}, {"role": "assistant", "content": "<think>x</think>\n\ny "}]
+    messages=[
+        {"role": "user", "content": " Hi . 👋 \n"},
+        {"role": "assistant", "content": "<think>x</think>\n\ny "},
+    ]
 )
-def test_chat_template_gives_the_expected_bytes(tokenizer: Any, messages: list[dict[str, str]]) -> None:
+def test_chat_template_gives_the_expected_bytes(
+    tokenizer: Any, messages: list[dict[str, str]]
+) -> None:
     assert ids_of(tokenizer, messages, generation_prompt=False) == expected_ids(messages)
 
 
@@ -81,9 +92,15 @@ def test_assistant_mask_covers_the_answers_and_their_end(tokenizer: Any) -> None
         {"role": "assistant", "content": "second"},
     ]
     out = tokenizer.apply_chat_template(
-        messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, add_generation_prompt=False
+        messages,
+        tokenize=True,
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+        add_generation_prompt=False,
     )
-    marked = [token for token, mark in zip(out["input_ids"], out["assistant_masks"], strict=True) if mark]
+    marked = [
+        token for token, mark in zip(out["input_ids"], out["assistant_masks"], strict=True) if mark
+    ]
     assert marked == [*" first é ".encode(), END, *b"second", END]
 
 
@@ -92,10 +109,15 @@ def test_the_files_are_what_the_script_writes(tmp_path: Path) -> None:
     bundled = sorted(path.name for path in (TOKENIZERS / "bytes").iterdir())
     assert bundled == sorted(path.name for path in tmp_path.iterdir())
     for name in bundled:
-        assert json.loads((tmp_path / name).read_text()) == json.loads((TOKENIZERS / "bytes" / name).read_text())
+        assert json.loads((tmp_path / name).read_text()) == json.loads(
+            (TOKENIZERS / "bytes" / name).read_text()
+        )
 
 
 def test_the_folder_does_not_hide_the_tokenizers_library() -> None:
     """A script inside environments/ has that folder first on its path; an ``__init__.py`` here would break it."""
-    code = f"import sys; sys.path.insert(0, {str(TOKENIZERS.parent)!r}); from tokenizers import Tokenizer"
+    code = (
+        f"import sys; sys.path.insert(0, {str(TOKENIZERS.parent)!r}); from tokenizers import "
+        "Tokenizer"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

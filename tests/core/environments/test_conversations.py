@@ -32,9 +32,14 @@ def rates(request: Json, number: int) -> str:
 class Talk:
     """Endpoints of policy, judge and user, and evaluations that ask them."""
 
-    def __init__(self, path: Path, stack: ExitStack, *, policy: Script, user: Script | Reply | str) -> None:
+    def __init__(
+        self, path: Path, stack: ExitStack, *, policy: Script, user: Script | Reply | str
+    ) -> None:
         self.path = path
-        self.policy, self.judge = stack.enter_context(serving(policy)), stack.enter_context(serving(rates))
+        self.policy, self.judge = (
+            stack.enter_context(serving(policy)),
+            stack.enter_context(serving(rates)),
+        )
         self.user = stack.enter_context(serving(user))
 
     def evaluate(self, rows: Sequence[Mapping[str, Any]], *flags: str) -> Ended:
@@ -80,49 +85,80 @@ def test_rows_own_turns_follow_the_policys_answers(tmp_path: Path, stack: ExitSt
     assert (sample["score"], sample["label"]) == (0.25, "0, 0.5")
     assert sorted(sample["run"]["judge_calls"]) == ["judgment_1/turn_1", "judgment_1/turn_2"]
     metrics = talk.files.metrics
-    assert (metrics["mean_score_turn_1"], metrics["mean_score_turn_2"], metrics["turns"]) == (0.0, 0.5, 2.0)
+    assert (metrics["mean_score_turn_1"], metrics["mean_score_turn_2"], metrics["turns"]) == (
+        0.0,
+        0.5,
+        2.0,
+    )
     assert "user_error_rate" not in metrics
 
 
 @pytest.mark.parametrize("judged", ["whole", "last"])
-def test_judge_is_shown_the_whole_or_the_last_turn(tmp_path: Path, stack: ExitStack, judged: str) -> None:
+def test_judge_is_shown_the_whole_or_the_last_turn(
+    tmp_path: Path, stack: ExitStack, judged: str
+) -> None:
     talk = Talk(tmp_path, stack, policy=speaks, user="never")
     ended = talk.evaluate([ROW], f"--env.judged={judged}")
     assert ended.code == 0, ended.said
     first, second = "This is the answer to 1 messages.", "This is the answer to 3 messages."
     (request,) = talk.judge.bodies
-    response = {"whole": f"assistant: {first}\n\nuser: Why?\n\nassistant: {second}", "last": second}[judged]
+    response = {
+        "whole": f"assistant: {first}\n\nuser: Why?\n\nassistant: {second}",
+        "last": second,
+    }[judged]
     assert response_in(request) == response
-    before = {"whole": "Name a prime.", "last": f"user: Name a prime.\n\nassistant: {first}\n\nuser: Why?"}[judged]
+    before = {
+        "whole": "Name a prime.",
+        "last": f"user: Name a prime.\n\nassistant: {first}\n\nuser: Why?",
+    }[judged]
     assert f"\n{before}\n" in request["messages"][-1]["content"]
     (sample,) = talk.files.samples
     assert (sample["score"], sample["detail"]["parts"]) == (0.5, {"raw": 3.0})
 
 
-def test_conversation_that_ends_with_its_first_turn_is_a_trace_too(tmp_path: Path, stack: ExitStack) -> None:
+def test_conversation_that_ends_with_its_first_turn_is_a_trace_too(
+    tmp_path: Path, stack: ExitStack
+) -> None:
     """As one with several turns: a policy that called no tool has the score of that, whenever its user is content."""
     talk = Talk(tmp_path, stack, policy=speaks, user=OVER)
     rule = ("--env.judge=rule", "--env.rule=tool_not_called", "--env.rule_expected=delete_*")
-    urls = [f"--openai.base_url={talk.policy.base_url}", f"--env.user_base_url={talk.user.base_url}"]
+    urls = [
+        f"--openai.base_url={talk.policy.base_url}",
+        f"--env.user_base_url={talk.user.base_url}",
+    ]
     rows = write_lines(tmp_path / "rows.jsonl", [{"uid": "one", "prompt": "Why?"}, ROW])
     data = [f"--env.eval_dataset={rows}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"]
-    ended = in_process("evaluate", *urls, *rule, *data, "--env.user_max_turns=2", env_type=PromptsEnv)
+    ended = in_process(
+        "evaluate", *urls, *rule, *data, "--env.user_max_turns=2", env_type=PromptsEnv
+    )
     assert ended.code == 0, ended.said
     assert [sample["score"] for sample in talk.files.samples] == [1.0, 1.0]
     assert len(talk.policy.requests) == 1 + 2
 
 
-def test_simulated_user_goes_on_until_it_says_so_or_the_limit(tmp_path: Path, stack: ExitStack) -> None:
+def test_simulated_user_goes_on_until_it_says_so_or_the_limit(
+    tmp_path: Path, stack: ExitStack
+) -> None:
     talk = Talk(
         tmp_path,
         stack,
         policy=speaks,
-        user=lambda request, _: OVER if "Alice" in str(request) and len(request["messages"]) > 5 else "And then?",
+        user=lambda request, _: (
+            OVER if "Alice" in str(request) and len(request["messages"]) > 5 else "And then?"
+        ),
     )
-    rows = [{"uid": "a", "prompt": "Why?", "persona": "Alice"}, {"uid": "b", "prompt": "Why?", "persona": "Bob"}]
-    ended = talk.evaluate([*rows, {**ROW, "persona": "Bob"}], "--env.user_max_turns=2", "--env.seed=7")
+    rows = [
+        {"uid": "a", "prompt": "Why?", "persona": "Alice"},
+        {"uid": "b", "prompt": "Why?", "persona": "Bob"},
+    ]
+    ended = talk.evaluate(
+        [*rows, {**ROW, "persona": "Bob"}], "--env.user_max_turns=2", "--env.seed=7"
+    )
     assert ended.code == 0, ended.said
-    turns = {row["uid"]: [each.get("follow_up") for each in row["completions"]] for row in talk.files.samples}
+    turns = {
+        row["uid"]: [each.get("follow_up") for each in row["completions"]]
+        for row in talk.files.samples
+    }
     assert turns == {
         "a": [None, "And then?"],
         "b": [None, "And then?", "And then?"],
@@ -143,37 +179,63 @@ REFUSES = Reply(status=400, body={"error": {"message": "no such model"}})
     [
         (REFUSES, "no such model", 1),
         (CUT, "none of its 4 messages can be used; the last one was cut off", 4),
-        ("[END OF CONVERSATION] And then?", "the last one is empty, or has the closing line elsewhere", 4),
+        (
+            "[END OF CONVERSATION] And then?",
+            "the last one is empty, or has the closing line elsewhere",
+            4,
+        ),
     ],
 )
 def test_user_who_fails_is_no_failure_of_the_policy(
     tmp_path: Path, stack: ExitStack, says: Reply | str, why: str, calls: int
 ) -> None:
-    talk = Talk(tmp_path, stack, policy=speaks, user=lambda request, _: says if "Eve" in str(request) else OVER)
+    talk = Talk(
+        tmp_path,
+        stack,
+        policy=speaks,
+        user=lambda request, _: says if "Eve" in str(request) else OVER,
+    )
     rows = [{"uid": name, "prompt": "Why?", "persona": name} for name in ("Alice", "Bob", "Eve")]
     flags = ("--env.user_max_turns=3", "--env.user_model_name=someone")
     ended = talk.evaluate(rows, *flags)
     assert ended.code == 1, ended.said
-    assert "33.3 % of the rows have no message of the user; env.max_judge_error_rate allows 5.0 %" in ended.err
+    assert (
+        "33.3 % of the rows have no message of the user; env.max_judge_error_rate allows 5.0 %"
+        in ended.err
+    )
     assert "the user failed" in ended.out and "1 user_failed" in ended.out
     (failure,) = talk.files.failures
     assert (failure["uid"], failure["status"], failure["score"]) == ("Eve", "user_failed", None)
-    assert failure["error"].startswith(f"the user: someone at {talk.user.base_url}: ") and why in failure["error"]
+    assert (
+        failure["error"].startswith(f"the user: someone at {talk.user.base_url}: ")
+        and why in failure["error"]
+    )
     assert len(failure["run"]["user_calls"]) == calls
     metrics = talk.files.metrics
     assert (metrics["user_failed_count"], metrics["policy_failed_count"]) == (1, 0)
-    assert (metrics["policy_error_rate"], metrics["user_error_rate"], metrics["mean_score"]) == (0, 1 / 3, 0.0)
+    assert (metrics["policy_error_rate"], metrics["user_error_rate"], metrics["mean_score"]) == (
+        0,
+        1 / 3,
+        0.0,
+    )
     asked, judged = len(talk.policy.requests), len(talk.judge.requests)
     assert talk.evaluate(rows, *flags, "--resume").code == 1
-    assert (len(talk.policy.requests), len(talk.judge.requests)) == (asked, judged), "the policy is not asked again"
+    assert (len(talk.policy.requests), len(talk.judge.requests)) == (asked, judged), (
+        "the policy is not asked again"
+    )
 
 
 def test_failed_judgment_of_a_turn_is_that_of_the_row(tmp_path: Path, stack: ExitStack) -> None:
     talk = Talk(
-        tmp_path, stack, policy=lambda request, _: f"to {6 if len(request['messages']) > 1 else 2} messages", user=""
+        tmp_path,
+        stack,
+        policy=lambda request, _: f"to {6 if len(request['messages']) > 1 else 2} messages",
+        user="",
     )
     rows = [ROW, {**ROW, "uid": "s", "turns": ROW["turns"][:1]}]
-    talk.judge._script = lambda request, _: rates(request, 0) if "to 2" in response_in(request) else "I cannot say."
+    talk.judge._script = lambda request, _: (
+        rates(request, 0) if "to 2" in response_in(request) else "I cannot say."
+    )
     ended = talk.evaluate(rows, "--env.judged=turns", "--env.max_judge_error_rate=1")
     assert ended.code == 0, ended.said
     (failure,), (sample,) = talk.files.failures, talk.files.samples
@@ -185,9 +247,21 @@ def test_failed_judgment_of_a_turn_is_that_of_the_row(tmp_path: Path, stack: Exi
 @pytest.mark.parametrize(
     ("row", "flags", "said"),
     [
-        (ROW, ("--env.model_answers=answers.jsonl",), "the row r: it has several turns, to which model_answers has no"),
-        ({"prompt": "?"}, ("--env.user_max_turns=1", "--env.model_answers=a.jsonl"), "no user can go on after them"),
-        ({"prompt": "?"}, ("--env.user_goal=fun",), "nothing reads it without --env.user_max_turns"),
+        (
+            ROW,
+            ("--env.model_answers=answers.jsonl",),
+            "the row r: it has several turns, to which model_answers has no",
+        ),
+        (
+            {"prompt": "?"},
+            ("--env.user_max_turns=1", "--env.model_answers=a.jsonl"),
+            "no user can go on after them",
+        ),
+        (
+            {"prompt": "?"},
+            ("--env.user_goal=fun",),
+            "nothing reads it without --env.user_max_turns",
+        ),
         (
             {"prompt": "?"},
             ("--env.judged=turns", "--env.judge_critique_rounds=1"),
@@ -200,18 +274,25 @@ def test_what_cannot_be_is_one_line_before_the_first_call(
 ) -> None:
     talk = Talk(tmp_path, stack, policy=speaks, user="never")
     write_lines(tmp_path / "answers.jsonl", [{"uid": "r", "answer": "Seven."}])
-    ended = talk.evaluate([row], *(flag.replace("answers.jsonl", str(tmp_path / "answers.jsonl")) for flag in flags))
+    ended = talk.evaluate(
+        [row], *(flag.replace("answers.jsonl", str(tmp_path / "answers.jsonl")) for flag in flags)
+    )
     assert (ended.code, talk.policy.requests) == (2, [])
     assert said in ended.err
 
 
-def test_keys_of_the_user_go_to_its_endpoint_and_nowhere_else(tmp_path: Path, stack: ExitStack) -> None:
+def test_keys_of_the_user_go_to_its_endpoint_and_nowhere_else(
+    tmp_path: Path, stack: ExitStack
+) -> None:
     talk = Talk(tmp_path, stack, policy=speaks, user=REFUSES)
     key, header = "sk-of-the-user-0123", "a-secret-of-the-header"
     secrets = (f"--env.user_api_key={key}", f"--env.user_extra_headers=X-Team={header}")
     ended = talk.evaluate([{"prompt": "Why?"}], "--env.user_max_turns=1", *secrets)
     (request,) = talk.user.requests
-    assert (request.headers["Authorization"], request.headers["X-Team"]) == (f"Bearer {key}", header)
+    assert (request.headers["Authorization"], request.headers["X-Team"]) == (
+        f"Bearer {key}",
+        header,
+    )
     said = [
         ended.said,
         *talk.files.texts(),
@@ -224,7 +305,9 @@ def test_offline_asks_no_user_that_only_a_file_names(tmp_path: Path, stack: Exit
     talk = Talk(tmp_path, stack, policy=speaks, user="never")
     named = f"{{user_max_turns: 1, user_base_url: '{talk.user.base_url}', user_model_name: mine}}"
     (tmp_path / "user.yaml").write_text(f"env: {named}\n")
-    ended = talk.evaluate([{"uid": "r", "prompt": "Why?"}], "--offline", f"--config={tmp_path / 'user.yaml'}")
+    ended = talk.evaluate(
+        [{"uid": "r", "prompt": "Why?"}], "--offline", f"--config={tmp_path / 'user.yaml'}"
+    )
     assert ended.code == 0, ended.said
     assert not talk.user.requests
     assert "--offline overrides env.user_base_url, env.user_model_name" in ended.err

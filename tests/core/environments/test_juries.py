@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.environments.aspect_critique_environment import AspectCritiqueConfig, AspectCritiqueEnv
+from judgegym.environments.aspect_critique_environment import (
+    AspectCritiqueConfig,
+    AspectCritiqueEnv,
+)
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteConfig
 from judgegym.environments.rubric_checklist_environment import RubricChecklistConfig
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
@@ -47,7 +50,9 @@ def aspect_reply(request: Json, found: str) -> str:
 def judged_aspects(path: Path, *flags: str) -> Judged:
     judge = by_model(aspect_reply, lambda request: aspects.asked(request)[1])
     asked = f"--env.aspects={json.dumps([{'name': name, 'definition': name} for name in NAMES.values()])}"
-    return evaluate(AspectCritiqueEnv, path, asked, *flags, rows=[*map(aspects.answered, range(3))], judge=judge)
+    return evaluate(
+        AspectCritiqueEnv, path, asked, *flags, rows=[*map(aspects.answered, range(3))], judge=judge
+    )
 
 
 def verdicts_of(run: Judged) -> Mapping[str, str]:
@@ -64,16 +69,26 @@ def test_members_count_and_fail_and_the_verdicts_are_those_of_the_nearest(tmp_pa
     run = judged_aspects(tmp_path, *MEMBERS)
     assert run.code == 0, run.said
     assert run.scores() == {"r0": pytest.approx(0.5), "r1": pytest.approx(0.5)}
-    assert run.scores("members") == {"r0": {"a": 1.0, "b": 0.5, "c": 0.0}, "r1": {"a": 0.5, "b": 0.5}}
+    assert run.scores("members") == {
+        "r0": {"a": 1.0, "b": 0.5, "c": 0.0},
+        "r1": {"a": 0.5, "b": 0.5},
+    }
     assert verdicts_of(run) == {"r0": "s", "r1": "s"}
     (failed,) = run.files.failures
     assert (failed["uid"], failed["status"], failed["detail"]) == ("r2", "judge_failed", None)
     assert "1 members have a score, and the quorum is 2: b: " in failed["error"]
     wanted = {"part_a": 0.75, "part_b": 0.5, "part_c": 0.0}
     wanted |= {"part_a_missing_rate": 0.0, "part_b_missing_rate": 0.0, "part_c_missing_rate": 0.5}
-    wanted |= {"part_a_agreement_rate": 0.5, "part_b_agreement_rate": 1.0, "part_c_agreement_rate": 0.0}
+    wanted |= {
+        "part_a_agreement_rate": 0.5,
+        "part_b_agreement_rate": 1.0,
+        "part_c_agreement_rate": 0.0,
+    }
     assert run.some(*wanted) == pytest.approx(wanted)
-    report = {member["name"]: (member["rows"], member["mean"]) for member in run.general["judges"]["members"]}
+    report = {
+        member["name"]: (member["rows"], member["mean"])
+        for member in run.general["judges"]["members"]
+    }
     assert report == {"a": (2, 0.75), "b": (2, 0.5), "c": (1, 0.0)}
 
 
@@ -88,18 +103,34 @@ def test_a_member_that_does_not_count_lends_no_verdicts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "given", "said"),
     [
-        (AspectCritiqueConfig, {"aspects": "correctness"}, "judges.x.aspects: all members have that of the env"),
-        (RubricChecklistConfig, {"formula": "rar"}, "judges.x.formula: all members have that of the env"),
-        (RubricAbsoluteConfig, {"scale_max": 7}, "judges.x.scale_max: all members have that of the env"),
+        (
+            AspectCritiqueConfig,
+            {"aspects": "correctness"},
+            "judges.x.aspects: all members have that of the env",
+        ),
+        (
+            RubricChecklistConfig,
+            {"formula": "rar"},
+            "judges.x.formula: all members have that of the env",
+        ),
+        (
+            RubricAbsoluteConfig,
+            {"scale_max": 7},
+            "judges.x.scale_max: all members have that of the env",
+        ),
         (AspectCritiqueConfig, {"judge": "rubric"}, "judges.x.judge: it is aspect here"),
         (RubricChecklistConfig, {"strictnes": 3}, "strictnes"),
     ],
 )
-def test_a_member_with_a_setting_that_nothing_reads_is_refused(config: Any, given: Json, said: str) -> None:
+def test_a_member_with_a_setting_that_nothing_reads_is_refused(
+    config: Any, given: Json, said: str
+) -> None:
     judges = [{"judge_model_name": "x", **given}, {"judge_model_name": "y"}]
     with pytest.raises(ValidationError, match=said):
         config(judges=judges)
-    assert config(judges=[{"judge_model_name": "x"}, {"judge_model_name": "y"}]).judge_name() == "x+y"
+    assert (
+        config(judges=[{"judge_model_name": "x"}, {"judge_model_name": "y"}]).judge_name() == "x+y"
+    )
 
 
 @pytest.mark.parametrize("config", [AspectCritiqueConfig, RubricChecklistConfig])
@@ -110,18 +141,28 @@ def test_a_jury_judges_each_answer_by_itself(config: Any, name: str, value: str)
 
 
 def test_how_scores_make_one_is_a_setting_of_a_jury_alone() -> None:
-    with pytest.raises(SettingsError, match=r"jury_rule \(command line\): nothing reads it without --env.judges"):
+    with pytest.raises(
+        SettingsError, match=r"jury_rule \(command line\): nothing reads it without --env.judges"
+    ):
         settings_of(AspectCritiqueEnv, "--env.jury_rule=median", verb="evaluate")
     alone = settings_of(AspectCritiqueEnv, verb="evaluate").public()["env"]
     assert isinstance(alone, dict) and "judges" in alone and "jury_rule" not in alone
-    jury = settings_of(AspectCritiqueEnv, "--env.judges=a,b", "--env.jury_rule=median", verb="evaluate")
-    assert (jury.env.jury_rule, jury.env.is_jury, jury.env.part_names) == ("median", True, ["a", "b"])
+    jury = settings_of(
+        AspectCritiqueEnv, "--env.judges=a,b", "--env.jury_rule=median", verb="evaluate"
+    )
+    assert (jury.env.jury_rule, jury.env.is_jury, jury.env.part_names) == (
+        "median",
+        True,
+        ["a", "b"],
+    )
 
 
 MODELS = [{"name": name, "answers": "answers.jsonl"} for name in "xy"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("candidates", MODELS), ("candidates_play", "baseline")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("candidates", MODELS), ("candidates_play", "baseline")]
+)
 def test_candidates_have_no_jury(name: str, value: Any) -> None:
     with pytest.raises(ValidationError, match=f"nothing reads it with {name}"):
         config: Any = ArenaHardConfig

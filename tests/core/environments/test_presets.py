@@ -36,7 +36,9 @@ SERVERS = {"reward_server_rubric.yaml": {"", "safety"}, "reward_server_group.yam
 
 
 def test_every_preset_is_tested() -> None:
-    assert {path.name for path in (ROOT / "configs").iterdir()} == {name for name, _, _ in CASES} | {*SERVERS}
+    assert {path.name for path in (ROOT / "configs").iterdir()} == {
+        name for name, _, _ in CASES
+    } | {*SERVERS}
 
 
 @pytest.mark.parametrize(("name", "env_type", "verb"), CASES, ids=[name for name, _, _ in CASES])
@@ -46,17 +48,27 @@ def test_preset_is_valid_and_holds_settings_of_its_verb_only(
     path = ROOT / "configs" / name
     loaded = load_settings(env_type, [f"--config={path}"], verb=verb)
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    given = {f"{section}.{field}" for section in ("env", "openai") for field in values.get(section, {})}
-    assert given - {origin for origin, source in loaded.origins.items() if source == str(path)} == set()
+    given = {
+        f"{section}.{field}" for section in ("env", "openai") for field in values.get(section, {})
+    }
+    assert (
+        given - {origin for origin, source in loaded.origins.items() if source == str(path)}
+        == set()
+    )
 
 
 @pytest.mark.parametrize(("name", "mounts"), SERVERS.items())
 def test_preset_of_the_reward_server_is_valid(name: str, mounts: set[str]) -> None:
-    settings = load(RewardServerSettings, [f"--config={ROOT / 'configs' / name}"], prog="server").settings
+    settings = load(
+        RewardServerSettings, [f"--config={ROOT / 'configs' / name}"], prog="server"
+    ).settings
     assert set(settings.mounted_judges()) == mounts
 
 
 def test_judges_of_the_preset_for_groups_gather_what_the_command_line_says() -> None:
     argv = [f"--config={ROOT / 'configs' / 'reward_server_group.yaml'}", "--group_size=4"]
     mounts = load(RewardServerSettings, argv, prog="server").settings.mounted_judges().values()
-    assert [(mount.judge, mount.group_size) for mount in mounts] == [("listwise", 4), ("tournament", 4)]
+    assert [(mount.judge, mount.group_size) for mount in mounts] == [
+        ("listwise", 4),
+        ("tournament", 4),
+    ]

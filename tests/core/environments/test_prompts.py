@@ -16,7 +16,11 @@ from tests.scripted import Json, Reply, completion
 from tests.serving import with_tokens
 from tests.thinking import PROMPT_FILE
 
-ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
+ROW = {
+    "prompt": "Why is the sky blue?",
+    "category": "physics",
+    "reference": "Air scatters blue light.",
+}
 
 
 def evaluate(path: Path, row: object, *flags: str) -> Ended:
@@ -38,30 +42,56 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
         ("rule", ("--env.rule=contains",), {"raw"}),
     ],
 )
-def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple[str, ...], parts: set[str]) -> None:
+def test_an_answer_is_scored_from_0_to_1(
+    tmp_path: Path, judge: str, flag: tuple[str, ...], parts: set[str]
+) -> None:
     ended = evaluate(tmp_path, ROW, f"--env.judge={judge}", *flag)
     assert ended.code == 0, ended.said
     files = RunFiles(tmp_path / "run")
     (sample,) = files.samples
     assert parts <= set(sample["detail"]["parts"])
     assert 0 <= sample["score"] <= 1
-    assert files.metrics["mean_score"] == files.metrics["mean_score_category_physics"] == sample["score"]
+    assert (
+        files.metrics["mean_score"]
+        == files.metrics["mean_score_category_physics"]
+        == sample["score"]
+    )
 
 
 @pytest.mark.parametrize(
     ("row", "flag", "said"),
     [
-        ({**ROW, "rubric": {"score1_description": "bad"}}, "--env.judge=rubric", "rubric: expected text, or an object"),
+        (
+            {**ROW, "rubric": {"score1_description": "bad"}},
+            "--env.judge=rubric",
+            "rubric: expected text, or an object",
+        ),
         (
             {**ROW, "rubric": {"criteria": "Right?", "score1_description": "bad"}},
             "--env.judge=peer",
             "score descriptions",
         ),
-        ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
-        ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
+        (
+            {**ROW, "aspects": 3},
+            "--env.judge=aspect",
+            "aspects: expected names or objects, found int",
+        ),
+        (
+            {"category": "physics"},
+            "--env.judge=rubric",
+            "a prompt, a text or messages, in prompt or question",
+        ),
         (ROW, "--env.judge=choice", "expected one that sees each response by itself (rubric, "),
-        (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
-        (ROW, "--env.judge=checklist", "criteria: there are none, and the setting criteria has none for such rows"),
+        (
+            ROW,
+            "--env.aspects=harmfulness",
+            "--env.aspects (command line): nothing reads it without --env.judge=aspect",
+        ),
+        (
+            ROW,
+            "--env.judge=checklist",
+            "criteria: there are none, and the setting criteria has none for such rows",
+        ),
         (
             {**ROW, "rubrics": [{"criterion": " ", "points": 1}]},
             "--env.judge=checklist",
@@ -69,7 +99,11 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
         ),
         (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
         (ROW, "--env.judge=rule", "rule: expected one of number, expression"),
-        (ROW, "--env.rule=number", "--env.rule (command line): nothing reads it without --env.judge=rule"),
+        (
+            ROW,
+            "--env.rule=number",
+            "--env.rule (command line): nothing reads it without --env.judge=rule",
+        ),
     ],
 )
 def test_what_the_judge_cannot_judge_is_one_line_before_the_first_call(
@@ -84,21 +118,37 @@ def test_what_the_judge_cannot_judge_is_one_line_before_the_first_call(
 def test_a_reward_by_turn_needs_a_judgment_of_each_turn() -> None:
     with pytest.raises(SettingsError, match=r"--env\.reward_by: turn needs judged=turns"):
         load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn"], verb="process")
-    load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn", "--env.judged=turns"], verb="process")
+    load_settings(
+        PromptsEnv, ["--offline", "--env.reward_by=turn", "--env.judged=turns"], verb="process"
+    )
 
 
 def test_a_rule_needs_no_endpoint_but_the_policys(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "prompts.jsonl", [ROW])
-    words = [f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}", "--env.judge=rule"]
-    words += ["--env.rule=length", "--env.rule_soft_limit=1", "--env.rule_hard_limit=101", "--openai.model_name=p"]
+    words = [
+        f"--env.eval_dataset={data}",
+        f"--env.data_dir_to_save_evals={tmp_path / 'run'}",
+        "--env.judge=rule",
+    ]
+    words += [
+        "--env.rule=length",
+        "--env.rule_soft_limit=1",
+        "--env.rule_hard_limit=101",
+        "--openai.model_name=p",
+    ]
     with serving("word " * 51) as policy:
-        ended = in_process("evaluate", *words, f"--openai.base_url={policy.base_url}", env_type=PromptsEnv)
+        ended = in_process(
+            "evaluate", *words, f"--openai.base_url={policy.base_url}", env_type=PromptsEnv
+        )
     assert ended.code == 0, ended.said
     assert {body["model"] for body in policy.bodies} == {"p"}
     files = RunFiles(tmp_path / "run")
     (sample,) = files.samples
     assert (sample["score"], sample["run"]["judge_calls"]) == (0.5, {})
-    assert (files.report["config_general"]["judge_model_name"], files.metrics["judge_error_rate"]) == ("rule-length", 0)
+    assert (
+        files.report["config_general"]["judge_model_name"],
+        files.metrics["judge_error_rate"],
+    ) == ("rule-length", 0)
     assert not any("judge_cost" in name or "judge_calls" in name for name in files.metrics)
     assert "judge_price" not in ended.said
 
@@ -109,7 +159,11 @@ def test_one_judge_of_a_cascade_decides_all_completions_of_a_group(tmp_path: Pat
         return f"[FEEDBACK] So. [SCORE] {2 if request['model'] == 'large' else 5 if sure else 3}"
 
     data, out = write_lines(tmp_path / "prompts.jsonl", [ROW]), tmp_path / "groups.jsonl"
-    words = [f"--env.train_dataset={data}", f"--env.data_path_to_save_groups={out}", "--env.judge=cascade"]
+    words = [
+        f"--env.train_dataset={data}",
+        f"--env.data_path_to_save_groups={out}",
+        "--env.judge=cascade",
+    ]
     words += ["--env.cascade=small,large", "--env.cascade_threshold=0.5", "--env.cascade_recheck=0"]
     words += ["--env.total_steps=1", "--env.group_size=2", "--env.token_source=chat"]
     with (
@@ -123,7 +177,9 @@ def test_one_judge_of_a_cascade_decides_all_completions_of_a_group(tmp_path: Pat
     assert Counter(body["model"] for body in judge.bodies) == {"small": 2, "large": 2}
 
 
-def test_the_judge_is_shown_earlier_answers_without_their_thinking_and_the_policy_all_of_them(tmp_path: Path) -> None:
+def test_the_judge_is_shown_earlier_answers_without_their_thinking_and_the_policy_all_of_them(
+    tmp_path: Path,
+) -> None:
     earlier = "<think>SECRET</think>It is 36."
     prompt = [
         {"role": "user", "content": "6 * 6?"},
@@ -134,7 +190,9 @@ def test_the_judge_is_shown_earlier_answers_without_their_thinking_and_the_polic
     with serving("42") as policy, serving("[FEEDBACK] So. [SCORE] 5") as judge:
         where = f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
         endpoints = f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"
-        ended = in_process("evaluate", *where, *endpoints, "--env.judge=rubric", env_type=PromptsEnv)
+        ended = in_process(
+            "evaluate", *where, *endpoints, "--env.judge=rubric", env_type=PromptsEnv
+        )
     assert ended.code == 0, ended.said
     assert policy.bodies[0]["messages"][-2]["content"] == earlier
     shown = judge.bodies[0]["messages"][-1]["content"]

@@ -11,7 +11,9 @@ from judgegym.environments.roles import RoleConfig
     ("given", "role", "policy_is_judge"),
     [("policy", "policy", False), ("respondent", "policy", False), ("judge", "judge", True)],
 )
-def test_role_of_a_policy_that_answers_has_its_earlier_name_too(given: str, role: str, policy_is_judge: bool) -> None:
+def test_role_of_a_policy_that_answers_has_its_earlier_name_too(
+    given: str, role: str, policy_is_judge: bool
+) -> None:
     config = RoleConfig(role=given)  # type: ignore[arg-type]  # a name of the role, as a user writes it
     assert (config.role, config.policy_is_judge) == (role, policy_is_judge)
 

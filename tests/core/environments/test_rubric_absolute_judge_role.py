@@ -16,7 +16,9 @@ SCORES = "--env.score_responses=True"
 LEVELS = range(1, 6)
 GIVEN: dict[int, int | str] = {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 3}
 GOLD = {0: 1, 1: 3, 2: 3, 3: 2, 4: 5, 5: 4}
-ROWS = [labelled(number, gold, category=("Maths", "Art")[number % 2]) for number, gold in GOLD.items()]
+ROWS = [
+    labelled(number, gold, category=("Maths", "Art")[number % 2]) for number, gold in GOLD.items()
+]
 STATISTICS = {
     "n_used": 6,
     "n_failed": 0,
@@ -34,7 +36,11 @@ CORRELATIONS = {"pearson", "spearman", "kendall_tau_b"}
 
 def confusion(run: Judged) -> dict[tuple[int, int], float]:
     """Gold and given score with their count, where there is any."""
-    table = {(gold, given): run.metrics[f"confusion_gold_{gold}_judge_{given}"] for gold in LEVELS for given in LEVELS}
+    table = {
+        (gold, given): run.metrics[f"confusion_gold_{gold}_judge_{given}"]
+        for gold in LEVELS
+        for given in LEVELS
+    }
     return {place: count for place, count in table.items() if count}
 
 
@@ -51,8 +57,16 @@ def test_scores_against_gold(tmp_path: Path, reward: str, rewards: list[float]) 
     run = rubric(tmp_path, JUDGE, f"--env.reward={reward}", rows=ROWS, policy=by_number(GIVEN))
     assert run.code == 0, run.said
     assert list(run.scores().values()) == pytest.approx(rewards)
-    wanted = {**STATISTICS, "mean_reward": sum(rewards) / 6, "mean_reward_maths": sum(rewards[::2]) / 3}
-    wanted |= {"mean_reward_art": sum(rewards[1::2]) / 3, "strict_format_rate": 1.0, "score_freq_3": 2 / 6}
+    wanted = {
+        **STATISTICS,
+        "mean_reward": sum(rewards) / 6,
+        "mean_reward_maths": sum(rewards[::2]) / 3,
+    }
+    wanted |= {
+        "mean_reward_art": sum(rewards[1::2]) / 3,
+        "strict_format_rate": 1.0,
+        "score_freq_3": 2 / 6,
+    }
     assert run.some(*wanted) == pytest.approx(wanted)
     assert run.left_out == {}
     assert confusion(run) == Counter((GOLD[number], GIVEN[number]) for number in GOLD)
@@ -70,7 +84,13 @@ def test_a_judge_that_always_says_three(tmp_path: Path, role: str) -> None:
     run = rubric(tmp_path, role, rows=ALWAYS_THREE, judge=score(3), policy=score(3))
     assert run.code == 0, run.said
     assert run.left_out == dict.fromkeys(CORRELATIONS, "one side gives 3 to every item")
-    wanted = {"exact_rate": 1 / 4, "within_one_rate": 1 / 4, "mae": 1.5, "bias": -0.5, "quadratic_kappa": 0.0}
+    wanted = {
+        "exact_rate": 1 / 4,
+        "within_one_rate": 1 / 4,
+        "mae": 1.5,
+        "bias": -0.5,
+        "quadratic_kappa": 0.0,
+    }
     assert run.some(*wanted) == pytest.approx(wanted)
     assert confusion(run) == {(1, 3): 1, (3, 3): 1, (5, 3): 2}
     assert run.some("score_freq_3", "score_freq_1") == {"score_freq_3": 1.0, "score_freq_1": 0.0}
@@ -79,7 +99,9 @@ def test_a_judge_that_always_says_three(tmp_path: Path, role: str) -> None:
 
 UNREADABLE = {
     "no tag": "A score of 5.",
-    "cut off": Reply(body=completion("[FEEDBACK] At first I thought [SCORE] 5\nbut then", finish_reason="length")),
+    "cut off": Reply(
+        body=completion("[FEEDBACK] At first I thought [SCORE] 5\nbut then", finish_reason="length")
+    ),
 }
 
 
@@ -127,7 +149,10 @@ def test_several_judgments_of_the_policy(tmp_path: Path, pooling: str, pooled: f
 @pytest.mark.slow
 def test_gold_scores_between_two_levels(tmp_path: Path) -> None:
     """`exact` and the table take the nearest level, of two as near the higher one; distances take gold as it is."""
-    rows = [task(number, response="R", gpt4_scores=scores) for number, scores in enumerate([[3, 4], [4, 4, 5], [2, 2]])]
+    rows = [
+        task(number, response="R", gpt4_scores=scores)
+        for number, scores in enumerate([[3, 4], [4, 4, 5], [2, 2]])
+    ]
     run = rubric(tmp_path, JUDGE, rows=rows, policy=score(4))
     assert list(run.scores().values()) == pytest.approx([1 - 0.5 / 4, 1 - (1 / 3) / 4, 0.5])
     assert run.metrics["exact_rate"] == pytest.approx(2 / 3)

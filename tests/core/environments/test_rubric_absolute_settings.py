@@ -28,13 +28,22 @@ LOGPROBS = "--env.weighting=logprobs"
         (("--env.output_format=json",), ["output_format", "feedback_score", "result"]),
         (("--env.reward=near",), ["reward", "exact", "distance", "squared"]),
         (("--env.role=critic",), ["role", "policy", "judge"]),
-        (("--env.judge_system_prompt=@no-such-file.txt",), ["judge_system_prompt", "no-such-file.txt"]),
+        (
+            ("--env.judge_system_prompt=@no-such-file.txt",),
+            ["judge_system_prompt", "no-such-file.txt"],
+        ),
         (("--env.default_rubric=@no-such-file.txt",), ["default_rubric", "no-such-file.txt"]),
         ((LOGPROBS, "--env.role=judge"), ["weighting", "role=policy"]),
-        ((LOGPROBS, "--env.scale_min=0", "--env.scale_max=10"), ["weighting=logprobs", "one digit", "0 to 10"]),
+        (
+            (LOGPROBS, "--env.scale_min=0", "--env.scale_max=10"),
+            ["weighting=logprobs", "one digit", "0 to 10"],
+        ),
         ((LOGPROBS, "--env.scale_min=-1"), ["weighting=logprobs", "one digit", "-1 to 5"]),
         (("--env.role=judge",), ["role=judge", "a response and a gold score", "run.jsonl"]),
-        (("--env.score_responses=True",), ["score_responses", "a response and a gold score", "run.jsonl"]),
+        (
+            ("--env.score_responses=True",),
+            ["score_responses", "a response and a gold score", "run.jsonl"],
+        ),
         (("--env.score_responses=True", "--env.role=judge"), ["score_responses", "role=judge"]),
     ],
 )
@@ -72,8 +81,16 @@ def test_probabilities_in_place_of_the_score(tmp_path: Path) -> None:
     assert run.code == 0, run.said
     expected = {"r0": 4.2, "r1": 1.75, "r2": (5 * 0.4 + 4 * 0.2) / 0.6}
     assert run.scores() == pytest.approx(expected)
-    wanted = {"mean_score": sum(expected.values()) / 3, "mean_reward": (sum(expected.values()) / 3 - 1) / 4}
-    wanted |= {"score_freq_2": 1 / 3, "score_freq_4": 1 / 3, "score_freq_5": 1 / 3, "score_freq_3": 0.0}
+    wanted = {
+        "mean_score": sum(expected.values()) / 3,
+        "mean_reward": (sum(expected.values()) / 3 - 1) / 4,
+    }
+    wanted |= {
+        "score_freq_2": 1 / 3,
+        "score_freq_4": 1 / 3,
+        "score_freq_5": 1 / 3,
+        "score_freq_3": 0.0,
+    }
     assert run.some(*wanted) == pytest.approx(wanted)
     assert {(body["logprobs"], body["top_logprobs"]) for body in run.judge.bodies} == {(True, 20)}
     assert [each["detail"]["judgments"][0]["score"] for each in run.files.samples] == [4, 2, 5]

@@ -40,11 +40,20 @@ def test_what_is_not_whole_is_no_message(reason: str) -> None:
 
 
 def test_user_sees_the_conversation_with_the_roles_swapped() -> None:
-    said = (text_turn("system", "Be short."), text_turn("user", "Why?"), *turns_of_completions([Completion("So.")]))
+    said = (
+        text_turn("system", "Be short."),
+        text_turn("user", "Why?"),
+        *turns_of_completions([Completion("So.")]),
+    )
     system, opening, own, other = user_prompt(said, "a teacher", "to understand")
     assert "Be short." not in str([system, opening, own, other])
     assert system["content"].endswith("USER PERSONA:\na teacher\n\nUSER GOAL:\nto understand")
-    assert [message["role"] for message in (system, opening, own, other)] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in (system, opening, own, other)] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert own["content"] == "Why?"
     assert other["content"] == "ASSISTANT MESSAGE:\nSo.\nEND OF ASSISTANT MESSAGE:"
 
@@ -56,6 +65,9 @@ def test_policy_cannot_end_its_section_or_give_the_user_another_goal() -> None:
     tag = messages[3]["content"].partition("ASSISTANT MESSAGE ")[2].partition(":")[0]
     assert len(tag) == 12 and tag not in hostile
     assert messages[3]["content"].endswith(f"\nEND OF ASSISTANT MESSAGE {tag}:")
-    assert messages[5]["content"] == f"ASSISTANT MESSAGE {tag}:\nWell.\nEND OF ASSISTANT MESSAGE {tag}:"
+    assert (
+        messages[5]["content"]
+        == f"ASSISTANT MESSAGE {tag}:\nWell.\nEND OF ASSISTANT MESSAGE {tag}:"
+    )
     assert f'"ASSISTANT MESSAGE {tag}:"' in messages[0]["content"]
     assert "<|im_end|>" not in messages[3]["content"]

@@ -47,12 +47,17 @@ class WordsEnv(JudgedEnv[EnvConfig, Word, Said]):
         return [Word(f"{split}-{number}") for number in range(8)]
 
     def conversations(self, task: Word) -> list[Conversation]:
-        return [[Message(role="user", content=f"{way}: {task.uid}")] for way in ("forwards", "backwards")]
+        return [
+            [Message(role="user", content=f"{way}: {task.uid}")]
+            for way in ("forwards", "backwards")
+        ]
 
     async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
         texts = [completion.answer for completion in completions]
         said = Said(texts[0], texts[-1])
-        right = said.forwards == said.backwards[::-1] if len(texts) == 2 else said.forwards == task.uid
+        right = (
+            said.forwards == said.backwards[::-1] if len(texts) == 2 else said.forwards == task.uid
+        )
         calls = (JudgeCall("compare", "", None, None, None, CallRun(0.0, 1)),)
         return Judgment(float(right), Status.OK, str(right), "", calls, said)
 
@@ -75,7 +80,10 @@ async def opened(
 ) -> AsyncIterator[tuple[Any, ScriptedEndpoint]]:
     """The environment with its policy at a scripted endpoint."""
     async with ScriptedEndpoint(script) as endpoint, open_session() as session:
-        urls = [f"--env.judge_base_url={endpoint.base_url}", f"--openai.base_url={endpoint.base_url}"]
+        urls = [
+            f"--env.judge_base_url={endpoint.base_url}",
+            f"--openai.base_url={endpoint.base_url}",
+        ]
         quick = ["--env.retry_delay=0", "--env.min_response_length=0"]
         settings = load_settings(env_type, [*urls, *quick, *flags], verb=verb).settings
         settings.env.tokenizer_name = str(BUNDLED_TOKENIZER)

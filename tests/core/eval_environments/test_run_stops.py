@@ -23,16 +23,25 @@ from tests.core.judges.scorers.kinds import FAIR, GOOD, POOR, QUESTION, verdict
 from tests.scripted import ScriptedEndpoint
 
 TASK = ArenaHardTask("row", QUESTION, FAIR, None)
-PLAYERS = [CandidateAnswer("one", GOOD), CandidateAnswer("two", POOR), CandidateAnswer("three", GOOD)]
+PLAYERS = [
+    CandidateAnswer("one", GOOD),
+    CandidateAnswer("two", POOR),
+    CandidateAnswer("three", GOOD),
+]
 
 
 async def peers(client: ChatClient) -> None:
-    judges = [PeerModel(name, PeerTaskJudge(PeerJudgeSettings(), client)) for name in ("one", "two", "three")]
+    judges = [
+        PeerModel(name, PeerTaskJudge(PeerJudgeSettings(), client))
+        for name in ("one", "two", "three")
+    ]
     await score_all(judges, PeerAnswer("policy", GOOD), query=QUESTION, rubric="Is it right?")
 
 
 async def baseline(client: ChatClient) -> None:
-    await AgainstBaseline(ArenaTaskJudge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(TASK, PLAYERS)
+    await AgainstBaseline(ArenaTaskJudge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(
+        TASK, PLAYERS
+    )
 
 
 async def tournament(client: ChatClient) -> None:

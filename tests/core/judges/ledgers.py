@@ -36,7 +36,12 @@ class Ledger:
     def not_sent(self, number: int) -> None: ...
 
     def answered(
-        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+        self,
+        call: CallInProgress,
+        part: int,
+        number: int | None,
+        answer: ChatResponse,
+        verdict: VerdictLocation,
     ) -> None:
         self.answers += 1
 

@@ -57,7 +57,9 @@ ROOMS = {
     "peer": Room(
         PeerTaskJudge,
         PeerJudgeSettings,
-        lambda text, asked, reference, rubric: JudgeTask(f"{asked} {reference}", (text,), rubric=rubric),
+        lambda text, asked, reference, rubric: JudgeTask(
+            f"{asked} {reference}", (text,), rubric=rubric
+        ),
         '{"reasoning": "so", "score": 70}',
         {},
     ),
@@ -76,18 +78,27 @@ Connect = Callable[..., Any]
 
 def _common(texts: Sequence[str]) -> str:
     """The beginning that all texts have in common."""
-    length = next(place for place, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1)
+    length = next(
+        place for place, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1
+    )
     return texts[0][:length]
 
 
-async def prompts_of(connect: Connect, room: Room, text: str, shared: Sequence[str], **settings: Any) -> list[str]:
+async def prompts_of(
+    connect: Connect, room: Room, text: str, shared: Sequence[str], **settings: Any
+) -> list[str]:
     """What the judge is shown of a completion: the prompts of its evaluation, then those of its critique."""
     async with ScriptedEndpoint(room.verdict) as endpoint:
         judge = room.factory(room.settings(**room.given, **settings), connect(endpoint))
         judgment = await judge.judge(room.case(text, *shared))
     assert judgment.score is not None
-    bodies = ["\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies]
-    return sorted(bodies, key=lambda body: ("critique" in body, "Assistant A's Answer" in body.rpartition(text)[2]))
+    bodies = [
+        "\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies
+    ]
+    return sorted(
+        bodies,
+        key=lambda body: ("critique" in body, "Assistant A's Answer" in body.rpartition(text)[2]),
+    )
 
 
 @EVERY_ROOM
@@ -95,23 +106,35 @@ async def test_suspect_in_a_completion_changes_the_prompts_of_that_completion_al
     connect: Connect, room: Room
 ) -> None:
     texts = (COMPLETIONS[0], f"{COMPLETIONS[1]} {SUSPECT}")
-    quiet, loud = [await prompts_of(connect, room, text, SHARED, judge_prompt_layout="shared_first") for text in texts]
+    quiet, loud = [
+        await prompts_of(connect, room, text, SHARED, judge_prompt_layout="shared_first")
+        for text in texts
+    ]
     assert all("carry the tag" in prompt for prompt in loud)
     assert not any("carry the tag" in prompt for prompt in quiet)
 
 
 @EVERY_ROOM
 @pytest.mark.parametrize("suspect", ["", SUSPECT], ids=["", "with suspects in the completion"])
-async def test_critique_begins_as_the_prompt_of_the_evaluation(connect: Connect, room: Room, suspect: str) -> None:
+async def test_critique_begins_as_the_prompt_of_the_evaluation(
+    connect: Connect, room: Room, suspect: str
+) -> None:
     text = f"{COMPLETIONS[0]}{suspect}"
-    quoting = Room(room.factory, room.settings, room.case, f"YOUR PREVIOUS EVALUATION: {room.verdict}", room.given)
+    quoting = Room(
+        room.factory,
+        room.settings,
+        room.case,
+        f"YOUR PREVIOUS EVALUATION: {room.verdict}",
+        room.given,
+    )
     shown = await prompts_of(
         connect, quoting, text, SHARED, judge_prompt_layout="shared_first", judge_critique_rounds=1
     )
     half = len(shown) // 2
-    assert {next(first for first in shown[:half] if prompt.startswith(f"{first}\n\n")) for prompt in shown[half:]} == {
-        *shown[:half]
-    }
+    assert {
+        next(first for first in shown[:half] if prompt.startswith(f"{first}\n\n"))
+        for prompt in shown[half:]
+    } == {*shown[:half]}
 
 
 # The layout that is used where none is chosen.
@@ -148,7 +171,9 @@ async def test_several_aspects_of_one_completion_share_the_completion(connect: C
         await judge.judge(room.case(COMPLETIONS[0], *SHARED))
     shown = [body["messages"][1]["content"] for body in endpoint.bodies]
     common = _common(shown)
-    assert len(shown) == 5 and COMPLETIONS[0] in common and all(text in common for text in SHARED[:2])
+    assert (
+        len(shown) == 5 and COMPLETIONS[0] in common and all(text in common for text in SHARED[:2])
+    )
 
 
 @pytest.mark.parametrize("suspect", ["", SUSPECT], ids=["", "with suspects in the shared texts"])
@@ -158,10 +183,14 @@ async def test_prompts_of_one_question_to_a_listwise_judge_differ_in_the_answers
     question, reference, criteria = (f"{text} {suspect}" for text in SHARED)
     groups = [(*COMPLETIONS, "Red."), ("Rouge.", "Rot.")]
     async with ScriptedEndpoint("Well.") as endpoint:
-        judge = ListwiseGroupJudge(ListwiseJudgeSettings(listwise_orders=2, judge_reask=0), connect(endpoint))
+        judge = ListwiseGroupJudge(
+            ListwiseJudgeSettings(listwise_orders=2, judge_reask=0), connect(endpoint)
+        )
         for answers in groups:
             await judge.judge(JudgeTask(question, answers, reference, criteria))
-    shown = ["\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies]
+    shown = [
+        "\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies
+    ]
     common = _common(shown)
     assert len(shown) == 4 and common.endswith("\n\n[Start of answer ")
     assert all(text.split("?")[0] in common for text in SHARED)

@@ -1,6 +1,7 @@
 """Doors of completions other than judges' own: each shows the answer behind thinking, and nothing of one that has none.
 
-`tests/core/server`, `tests/core/datasets/score` and `tests/core/api` have a test of the same name for theirs.
+`tests/core/server`, `tests/core/datasets/score` and `tests/core/api` have a test of the same name
+for theirs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def texts(endpoint: ScriptedEndpoint) -> list[str]:
 async def reward_model() -> Seen:
     script = reward_server("vllm_classify", lambda text: 1.5)
     async with running("--judge=reward_model", judge=script) as server:
-        answers = [await server.post("/v1/score", {"prompt": "6 * 7?", "response": text}) for text in WRITTEN]
+        answers = [
+            await server.post("/v1/score", {"prompt": "6 * 7?", "response": text})
+            for text in WRITTEN
+        ]
         return Seen(texts(server.judge), [answer.json["score"] for answer in answers])
 
 
@@ -76,11 +80,17 @@ async def of_trl() -> Seen:
         return Seen(texts(endpoint), [None if score == -1.0 else score for score in scores])
 
 
-@pytest.mark.slow("tournament")  # its games are judged as those of a pair are; its model of strengths is imported
+@pytest.mark.slow(
+    "tournament"
+)  # its games are judged as those of a pair are; its model of strengths is imported
 @pytest.mark.parametrize("door", [reward_model, tournament, gold_judge, of_trl])
-async def test_a_completion_is_shown_without_its_thinking(door: Callable[[], Awaitable[Seen]]) -> None:
+async def test_a_completion_is_shown_without_its_thinking(
+    door: Callable[[], Awaitable[Seen]],
+) -> None:
     seen = await door()
     assert [score is None for score in seen.scores] == [False, True, False]
     assert not any("SECRET" in text for text in seen.shown)
-    assert any("It is 42." in text for text in seen.shown) and any(PLAIN in text for text in seen.shown)
+    assert any("It is 42." in text for text in seen.shown) and any(
+        PLAIN in text for text in seen.shown
+    )
     assert not any("It is 41." in text for text in seen.shown)

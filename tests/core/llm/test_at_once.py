@@ -27,7 +27,9 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def start(flight: SingleFlight[object], key: str, call: Call) -> asyncio.Task[tuple[object, bool]]:
+async def start(
+    flight: SingleFlight[object], key: str, call: Call
+) -> asyncio.Task[tuple[object, bool]]:
     """A caller that has asked and waits."""
     task = asyncio.create_task(flight.run(key, call))
     await settle()

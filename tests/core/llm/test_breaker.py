@@ -26,7 +26,9 @@ def ask(number: int) -> list[dict[str, str]]:
 
 async def asked(client: ChatClient, count: int) -> Counter[type]:
     """How calls end that are made at once."""
-    outcomes = await asyncio.gather(*(client.chat(ask(number)) for number in range(count)), return_exceptions=True)
+    outcomes = await asyncio.gather(
+        *(client.chat(ask(number)) for number in range(count)), return_exceptions=True
+    )
     return Counter(type(outcome) for outcome in outcomes)
 
 
@@ -36,7 +38,9 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(connect: Connect) -> None:
+async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(
+    connect: Connect,
+) -> None:
     """The answers to 256 requests come one by one, and as each comes another request is rejected."""
     held, go = Meeting(256), asyncio.Semaphore(0)
 
@@ -50,7 +54,9 @@ async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(c
         return "fine"
 
     async with ScriptedEndpoint(script) as endpoint:
-        running = asyncio.create_task(asked(connect(endpoint, max_concurrency=256, rejected_deadline_s=0.0), 1000))
+        running = asyncio.create_task(
+            asked(connect(endpoint, max_concurrency=256, rejected_deadline_s=0.0), 1000)
+        )
         await endpoint.arrived(256 + MOST_IN_A_ROW)
         for _ in range(256):
             go.release()
@@ -62,11 +68,15 @@ async def test_endpoint_that_rejects_from_the_first_request_is_not_probed(connec
     async with ScriptedEndpoint(NO_CREDIT) as endpoint:
         ended = await asked(connect(endpoint, max_concurrency=256, rejected_deadline_s=600.0), 500)
         assert ended == {EndpointOutage: 500}
-        assert len(endpoint.requests) <= 256, "while connections are opened, all that are allowed may be on their way"
+        assert len(endpoint.requests) <= 256, (
+            "while connections are opened, all that are allowed may be on their way"
+        )
 
 
 @pytest.mark.parametrize("at_once", [1, 64])
-async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect, at_once: int) -> None:
+async def test_rejected_requests_among_answered_ones_fail_alone(
+    connect: Connect, at_once: int
+) -> None:
     """Such as texts that a moderation rejects; 15 of 60."""
 
     def script(request: Json, number: int) -> Reply | str:
@@ -80,18 +90,26 @@ async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-async def test_requests_that_are_bad_themselves_break_nothing(connect: Connect, status: int) -> None:
-    async with ScriptedEndpoint(lambda request, number: "fine" if number == 1 else Reply(status=status)) as endpoint:
+async def test_requests_that_are_bad_themselves_break_nothing(
+    connect: Connect, status: int
+) -> None:
+    async with ScriptedEndpoint(
+        lambda request, number: "fine" if number == 1 else Reply(status=status)
+    ) as endpoint:
         client = connect(endpoint, rejected_deadline_s=0.0)
         await client.chat(ask(0))
         assert await asked(client, 40) == {EndpointError: 40}
         assert client.waiting is None
 
 
-async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is_back(connect: Connect) -> None:
+async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is_back(
+    connect: Connect,
+) -> None:
     """A server has calls that fail at once, and one that is sent after each pause."""
     is_paid = asyncio.Event()
-    async with ScriptedEndpoint(lambda request, number: "fine" if is_paid.is_set() else NO_CREDIT) as endpoint:
+    async with ScriptedEndpoint(
+        lambda request, number: "fine" if is_paid.is_set() else NO_CREDIT
+    ) as endpoint:
         client = connect(endpoint, rejected_deadline_s=0.0)
         assert (await asked(client, MOST_IN_A_ROW))[EndpointOutage] == MOST_IN_A_ROW
         is_paid.set()
@@ -105,13 +123,17 @@ async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is
 async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_close_ends_the_probe(
     connect: Connect,
 ) -> None:
-    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 1 else NO_CREDIT) as endpoint:
+    async with ScriptedEndpoint(
+        lambda request, number: "fine" if number <= 1 else NO_CREDIT
+    ) as endpoint:
         client = connect(endpoint, max_concurrency=4, rejected_deadline_s=600.0)
         opened = asyncio.Event()
         client.on_outage(opened.set)
         await client.chat(ask(0))
         calls = [asyncio.create_task(client.chat(ask(number))) for number in range(50)]
-        await opened.wait()  # the rejection that opens the breaker may be sent long before it is read
+        await (
+            opened.wait()
+        )  # the rejection that opens the breaker may be sent long before it is read
         for call in calls[:25]:
             call.cancel()
         await asyncio.gather(*calls[:25], return_exceptions=True)
@@ -125,12 +147,20 @@ async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_clos
         assert [task for task in asyncio.all_tasks() if "CircuitBreaker" in repr(task)] == []
 
 
-DAILY = Reply(status=429, headers={"Retry-After": "86400"}, body={"error": {"message": "Daily limit reached"}})
+DAILY = Reply(
+    status=429, headers={"Retry-After": "86400"}, body={"error": {"message": "Daily limit reached"}}
+)
 
 
 @pytest.mark.parametrize("seconds", [59, 600])
-async def test_a_wait_that_a_call_can_sit_out_is_a_wait(connect: Connect, pauses: list[float], seconds: int) -> None:
-    busy = Reply(status=429, headers={"Retry-After": str(seconds)}, body={"error": {"message": "Daily limit reached"}})
+async def test_a_wait_that_a_call_can_sit_out_is_a_wait(
+    connect: Connect, pauses: list[float], seconds: int
+) -> None:
+    busy = Reply(
+        status=429,
+        headers={"Retry-After": str(seconds)},
+        body={"error": {"message": "Daily limit reached"}},
+    )
     async with ScriptedEndpoint(in_turn(busy, "fine")) as endpoint:
         client = connect(endpoint, deadline_s=seconds + 1.0, rejected_deadline_s=600.0)
         assert (await client.chat(ask(0))).first.text == "fine"
@@ -145,22 +175,38 @@ async def test_a_daily_limit_of_one_replica_leaves_the_calls_to_the_other(connec
 
 
 @pytest.mark.parametrize(
-    "message", ["Rate limit reached: 10 requests per minute", "Resource has been exhausted (e.g. check quota)."]
+    "message",
+    [
+        "Rate limit reached: 10 requests per minute",
+        "Resource has been exhausted (e.g. check quota).",
+    ],
 )
 async def test_endpoint_that_answers_nothing_but_429_is_told_of_with_its_words_and_waited_for(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, message: str
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    message: str,
 ) -> None:
     monkeypatch.setattr(reachability, "_THROTTLED_S", 0.0)
     is_free = asyncio.Event()
     busy = Reply(status=429, body={"error": {"message": message, "status": "RESOURCE_EXHAUSTED"}})
-    async with ScriptedEndpoint(lambda request, number: "fine" if is_free.is_set() else busy) as endpoint:
+    async with ScriptedEndpoint(
+        lambda request, number: "fine" if is_free.is_set() else busy
+    ) as endpoint:
         client = connect(endpoint, title="the judge", rejected_deadline_s=0.0)
         running = asyncio.create_task(asked(client, 3))
         await endpoint.arrived(12)
         assert client.throttled is not None and client.waiting is None
-        assert f"the judge at {endpoint.base_url} answers nothing but HTTP 429, for 0 s: {message}" == client.throttled
+        assert (
+            f"the judge at {endpoint.base_url} answers nothing but HTTP 429, for 0 s: {message}"
+            == client.throttled
+        )
         is_free.set()
         assert await running == {ChatResponse: 3}
         assert client.throttled is None
-    said = [record.getMessage() for record in caplog.records if "nothing but HTTP 429" in record.getMessage()]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "nothing but HTTP 429" in record.getMessage()
+    ]
     assert len(said) == 1

@@ -31,14 +31,19 @@ def test_order_of_parameters_does_not_change_the_key() -> None:
 
 def test_the_key_of_a_fixed_request_is_that_of_existing_caches() -> None:
     fixed = key(
-        messages=[{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi é \ud800"}],
+        messages=[
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "hi é \ud800"},
+        ],
         parameters={"temperature": 0.2, "max_tokens": 100, "reasoning": {"effort": "low"}},
         vote=1,
     )
     assert fixed == "47078fa7b10d1994d48641eed1c812b7b7fdc4a3ffccd7e16bf23e6f052c2dc5"
 
 
-@pytest.mark.parametrize("content", [b"This is no database, but a text that is long enough. " * 50, b"\x00" * 4096])
+@pytest.mark.parametrize(
+    "content", [b"This is no database, but a text that is long enough. " * 50, b"\x00" * 4096]
+)
 def test_another_kind_of_file_is_a_settings_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
@@ -66,7 +71,9 @@ def test_opening_waits_for_another_process_that_creates_the_same_file(tmp_path: 
     other.close()
 
 
-def test_a_lock_that_outlasts_the_wait_is_a_settings_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_outlasts_the_wait_is_a_settings_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("judgegym.llm.cache._BUSY_TIMEOUT_S", 0.0)
     path = tmp_path / "cache.sqlite"
     other = sqlite3.connect(path, isolation_level=None)
@@ -132,11 +139,24 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert found == {f"{name} {number}" for name in [*names, "both"] for number in range(100)}
 
 
-UNREADABLE: list[Any] = [b"", b"{", b"null", b"[]", b'{"message": 5}', b"\xff", b"[" * 100_000, "text", 5, 2.5]
+UNREADABLE: list[Any] = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b'{"message": 5}',
+    b"\xff",
+    b"[" * 100_000,
+    "text",
+    5,
+    2.5,
+]
 
 
 @pytest.mark.parametrize("stored", UNREADABLE, ids=[repr(stored)[:12] for stored in UNREADABLE])
-async def test_row_that_cannot_be_read_is_a_miss_and_is_replaced(tmp_path: Path, stored: Any) -> None:
+async def test_row_that_cannot_be_read_is_a_miss_and_is_replaced(
+    tmp_path: Path, stored: Any
+) -> None:
     path = tmp_path / "cache.sqlite"
     cache = JudgmentCache(path)
     other = sqlite3.connect(path, isolation_level=None)

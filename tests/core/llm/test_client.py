@@ -28,7 +28,11 @@ def test_client_without_an_endpoint_is_refused() -> None:
         ({"temperature": 0.0, "max_tokens": 0}, {}, {"temperature": 0.0}),
         ({"max_tokens": 10}, {"max_tokens": 5}, {"max_tokens": 5}),
         ({"temperature": 0.2, "max_tokens": 10}, {"temperature": None, "max_tokens": 0}, {}),
-        ({"extra_body": {"top_p": 0.9}}, {"extra": {"top_p": 0.5, "seed": 1}}, {"top_p": 0.5, "seed": 1}),
+        (
+            {"extra_body": {"top_p": 0.9}},
+            {"extra": {"top_p": 0.5, "seed": 1}},
+            {"top_p": 0.5, "seed": 1},
+        ),
         ({"temperature": 0.2}, {"vote": 3}, {"temperature": 0.2}),
         ({}, {"seed": 0}, {"seed": 0}),
         ({"extra_body": {"seed": 1}}, {"seed": 7, "extra": {"seed": 2}}, {"seed": 7}),
@@ -44,7 +48,9 @@ async def test_the_body_is_what_was_asked_for_and_nothing_else(
 
 
 @pytest.mark.parametrize(("key", "header"), [(None, None), ("sk-secret", "Bearer sk-secret")])
-async def test_request_sends_key_and_content_type(connect: Connect, key: str | None, header: str | None) -> None:
+async def test_request_sends_key_and_content_type(
+    connect: Connect, key: str | None, header: str | None
+) -> None:
     async with ScriptedEndpoint() as endpoint:
         await connect(endpoint, key=key).chat(ASK)
     headers = endpoint.requests[0].headers
@@ -68,7 +74,9 @@ async def test_usage_of_each_answer_is_priced_and_summed(connect: Connect) -> No
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\u200b", "\ufeff\u2060\n"])
-async def test_an_empty_answer_that_was_tried_again_was_paid_for(connect: Connect, text: str) -> None:
+async def test_an_empty_answer_that_was_tried_again_was_paid_for(
+    connect: Connect, text: str
+) -> None:
     empty = Reply(body=completion(text, prompt_tokens=100, completion_tokens=50))
     whole = Reply(body=completion("yes", prompt_tokens=100, completion_tokens=7))
     async with ScriptedEndpoint(in_turn(empty, Reply(status=500), whole)) as endpoint:
@@ -79,7 +87,9 @@ async def test_an_empty_answer_that_was_tried_again_was_paid_for(connect: Connec
 
 
 @pytest.mark.parametrize("seed", [5, None])
-async def test_only_the_choices_that_are_not_usable_are_asked_for_again(connect: Connect, seed: int | None) -> None:
+async def test_only_the_choices_that_are_not_usable_are_asked_for_again(
+    connect: Connect, seed: int | None
+) -> None:
     def script(request: dict[str, Any], number: int) -> Reply | str:
         if request.get("n") != 4:
             return f"again with {request.get('seed')}"
@@ -91,15 +101,26 @@ async def test_only_the_choices_that_are_not_usable_are_asked_for_again(connect:
         client = connect(endpoint)
         answer = await client.chat(ASK, n=4, seed=seed)
         seeds = [5, 10, 11, 12] if seed else [None] * 4
-        assert [choice.text for choice in answer.choices] == ["a", *(f"again with {each}" for each in seeds[1:])]
+        assert [choice.text for choice in answer.choices] == [
+            "a",
+            *(f"again with {each}" for each in seeds[1:]),
+        ]
         assert [body.get("n") for body in endpoint.bodies] == [4, None, None, None]
-        asked = [body.get("seed") for body in endpoint.bodies]  # the last three at once: they arrive in any order
-        assert [asked[0], *sorted(asked[1:], key=str)] == seeds, "those of the four choices are taken"
+        asked = [
+            body.get("seed") for body in endpoint.bodies
+        ]  # the last three at once: they arrive in any order
+        assert [asked[0], *sorted(asked[1:], key=str)] == seeds, (
+            "those of the four choices are taken"
+        )
         await client.chat(ASK, n=4, seed=seed)
-    assert [body.get("n") for body in endpoint.bodies[4:]] == [4, None, None, None], "the endpoint does not ignore n"
+    assert [body.get("n") for body in endpoint.bodies[4:]] == [4, None, None, None], (
+        "the endpoint does not ignore n"
+    )
 
 
-async def test_a_completion_that_fails_after_its_retries_is_not_asked_for_again(connect: Connect) -> None:
+async def test_a_completion_that_fails_after_its_retries_is_not_asked_for_again(
+    connect: Connect,
+) -> None:
     def script(request: dict[str, Any], number: int) -> Reply | str:
         return Reply(status=500) if request["seed"] == 6 else f"text of {request['seed']}"
 

@@ -40,10 +40,14 @@ async def test_a_repeat_costs_neither_request_nor_usage(
     assert client.meter.usage == first.usage
 
 
-async def test_replicas_and_keys_do_not_matter_to_a_named_endpoint(connect: Connect, cache: JudgmentCache) -> None:
+async def test_replicas_and_keys_do_not_matter_to_a_named_endpoint(
+    connect: Connect, cache: JudgmentCache
+) -> None:
     async with ScriptedEndpoint() as first, ScriptedEndpoint() as second:
         await connect(first, cache=cache, identity="judge", key="a").chat(ASK)
-        answer = await connect(second, cache=cache, identity="judge", key="b", max_retries=9, timeout_s=9.0).chat(ASK)
+        answer = await connect(
+            second, cache=cache, identity="judge", key="b", max_retries=9, timeout_s=9.0
+        ).chat(ASK)
         assert answer.cached
         assert not (await connect(second, cache=cache, identity="other").chat(ASK)).cached
 
@@ -60,7 +64,9 @@ async def test_replicas_and_keys_do_not_matter_to_a_named_endpoint(connect: Conn
         {"messages": [{"role": "user", "content": "hi!"}]},
     ],
 )
-async def test_a_call_that_differs_is_asked(connect: Connect, cache: JudgmentCache, different: dict[str, Any]) -> None:
+async def test_a_call_that_differs_is_asked(
+    connect: Connect, cache: JudgmentCache, different: dict[str, Any]
+) -> None:
     async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
         client = connect(endpoint, cache=cache, temperature=0.2)
         calls: list[dict[str, Any]] = [{"messages": ASK}, {"messages": ASK, **different}] * 2
@@ -93,9 +99,14 @@ async def test_what_is_not_worth_keeping_is_not_taken_from_the_cache_either(
     async with ScriptedEndpoint(in_turn("no verdict", "[[A]]")) as endpoint:
         client = connect(endpoint, cache=cache)
         await client.chat(ASK)
-        answers = [await client.chat(ASK, keep=lambda choice: "[[" in choice.text) for _ in range(2)]
+        answers = [
+            await client.chat(ASK, keep=lambda choice: "[[" in choice.text) for _ in range(2)
+        ]
         assert (await client.chat(ASK)).first.text == "[[A]]", "it has been replaced"
-    assert [(answer.first.text, answer.cached) for answer in answers] == [("[[A]]", False), ("[[A]]", True)]
+    assert [(answer.first.text, answer.cached) for answer in answers] == [
+        ("[[A]]", False),
+        ("[[A]]", True),
+    ]
 
 
 UNUSABLE = {
@@ -121,7 +132,10 @@ async def test_entry_that_cannot_be_used_is_asked_for_again_and_replaced(
             other.execute("UPDATE answers SET answer = ?", (UNUSABLE[name],))
         answers = [await client.chat(ASK) for _ in range(2)]
     cache.close()
-    assert [(answer.first.text, answer.cached) for answer in answers] == [("whole", False), ("whole", True)]
+    assert [(answer.first.text, answer.cached) for answer in answers] == [
+        ("whole", False),
+        ("whole", True),
+    ]
     assert len(endpoint.requests) == 2
 
 

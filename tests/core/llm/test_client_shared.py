@@ -19,7 +19,8 @@ def texts(answer: Any) -> list[str]:
     return [choice.text for choice in answer.choices]
 
 
-# --------------------------------------------------------------------------------------------- several completions
+# ---------------------------------------------------------------------------------------------
+# several completions
 
 
 async def test_n_that_is_honoured_is_one_request(connect: Connect) -> None:
@@ -39,7 +40,9 @@ async def test_n_that_is_answered_in_part_is_made_up_for_and_asked_again(connect
     assert [body.get("n") for body in endpoint.bodies] == [3, None, 3, None]
 
 
-async def test_n_known_to_be_ignored_is_never_sent_and_all_requests_run_at_once(connect: Connect) -> None:
+async def test_n_known_to_be_ignored_is_never_sent_and_all_requests_run_at_once(
+    connect: Connect,
+) -> None:
     meeting = Meeting(4)
 
     async def script(request: dict[str, Any], number: int) -> str:
@@ -71,34 +74,52 @@ async def test_a_completion_that_fails_fails_the_call(connect: Connect) -> None:
         with pytest.raises(EndpointError, match="wrong") as failure:
             await client.chat(ASK, n=3)
     assert client.meter.usage == Usage(10, 5, None)
-    assert (failure.value.usage, failure.value.attempts) == (Usage(10, 5, None), 3), "what the answered part cost, too"
+    assert (failure.value.usage, failure.value.attempts) == (Usage(10, 5, None), 3), (
+        "what the answered part cost, too"
+    )
 
 
-# --------------------------------------------------------------------------------------------- identical calls at once
+# ---------------------------------------------------------------------------------------------
+# identical calls at once
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0])
-async def test_identical_greedy_calls_at_once_are_one_request(connect: Connect, temperature: float) -> None:
+async def test_identical_greedy_calls_at_once_are_one_request(
+    connect: Connect, temperature: float
+) -> None:
     async with ScriptedEndpoint(Reply(body=completion("fine", "one too many"))) as endpoint:
         client = connect(endpoint, temperature=temperature)
         answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))
     assert len(endpoint.requests) == 1
     assert [texts(answer) for answer in answers] == [["fine"]] * 10
-    assert sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers) == [(False, 10)] + [(True, 0)] * 9
+    assert (
+        sorted((answer.cached, answer.usage.prompt_tokens) for answer in answers)
+        == [(False, 10)] + [(True, 0)] * 9
+    )
     assert client.meter.usage == Usage(10, 5, None)
 
 
 async def test_failure_that_identical_calls_share_is_counted_once(connect: Connect) -> None:
-    unusable = Reply(body={**completion(""), "usage": {"prompt_tokens": 10, "completion_tokens": 5}})
+    unusable = Reply(
+        body={**completion(""), "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
+    )
     async with ScriptedEndpoint(unusable) as endpoint:
         client = connect(endpoint, temperature=0.0, max_retries=1)
-        failures = await asyncio.gather(*(client.chat(ASK) for _ in range(3)), return_exceptions=True)
+        failures = await asyncio.gather(
+            *(client.chat(ASK) for _ in range(3)), return_exceptions=True
+        )
     errors = [failure for failure in failures if isinstance(failure, EndpointError)]
-    assert sorted((error.attempts, error.usage.prompt_tokens) for error in errors) == [(0, 0), (0, 0), (2, 20)]
+    assert sorted((error.attempts, error.usage.prompt_tokens) for error in errors) == [
+        (0, 0),
+        (0, 0),
+        (2, 20),
+    ]
 
 
 @pytest.mark.parametrize("temperature", [0.2, None])
-async def test_concurrent_sampled_calls_share_no_answer(connect: Connect, temperature: float | None) -> None:
+async def test_concurrent_sampled_calls_share_no_answer(
+    connect: Connect, temperature: float | None
+) -> None:
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, temperature=temperature)
         answers = await asyncio.gather(*(client.chat(ASK) for _ in range(10)))

@@ -36,7 +36,9 @@ def test_finish_reason_is_a_short_text_or_none(sent: Any, expected: str | None) 
         ({"reasoning": {"effort": "low"}}, None),
     ],
 )
-def test_reasoning_is_read_from_either_field(message: dict[str, Any], reasoning: str | None) -> None:
+def test_reasoning_is_read_from_either_field(
+    message: dict[str, Any], reasoning: str | None
+) -> None:
     choice = read({"message": {"content": "yes", **message}})
     assert (choice.text, choice.reasoning) == ("yes", reasoning)
 
@@ -88,19 +90,41 @@ def top(*alternatives: tuple[Any, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("content", "tokens"),
     [
-        ([{"token": "4", "top_logprobs": top(("4", -0.5), (" 5", -1))}], (Token("4", (("4", -0.5), (" 5", -1.0))),)),
+        (
+            [{"token": "4", "top_logprobs": top(("4", -0.5), (" 5", -1))}],
+            (Token("4", (("4", -0.5), (" 5", -1.0))),),
+        ),
         # The alternatives of tokens without a digit are not kept.
         (
-            [{"token": "A ", "top_logprobs": top(("A ", -0.5))}, {"token": "v4.", "top_logprobs": top(("v4.", -0.5))}],
+            [
+                {"token": "A ", "top_logprobs": top(("A ", -0.5))},
+                {"token": "v4.", "top_logprobs": top(("v4.", -0.5))},
+            ],
             (Token("A "), Token("v4.", (("v4.", -0.5),))),
         ),
-        ([{"token": "A"}, {"token": "4", "top_logprobs": top(("4", 0))}], (Token("A"), Token("4", (("4", 0.0),)))),
+        (
+            [{"token": "A"}, {"token": "4", "top_logprobs": top(("4", 0))}],
+            (Token("A"), Token("4", (("4", 0.0),))),
+        ),
         # Alternatives that are none are left out.
         (
-            [{"token": "4", "top_logprobs": [*top((4, -0.5), ("5", "-1"), ("6", None), ("7", True)), {}, "8", None]}],
+            [
+                {
+                    "token": "4",
+                    "top_logprobs": [
+                        *top((4, -0.5), ("5", "-1"), ("6", None), ("7", True)),
+                        {},
+                        "8",
+                        None,
+                    ],
+                }
+            ],
             (Token("4"),),
         ),
-        ([{"token": "4", "top_logprobs": top(("4", float("-inf")))}], (Token("4", (("4", float("-inf")),)),)),
+        (
+            [{"token": "4", "top_logprobs": top(("4", float("-inf")))}],
+            (Token("4", (("4", float("-inf")),)),),
+        ),
         # An endpoint that was not asked for alternatives, or gives none.
         ([{"token": "4", "logprob": -0.5}], None),
         ([], None),
@@ -109,7 +133,9 @@ def top(*alternatives: tuple[Any, Any]) -> list[dict[str, Any]]:
         ("4", None),
     ],
 )
-def test_tokens_keep_the_alternatives_of_digits_only(content: Any, tokens: tuple[Token, ...] | None) -> None:
+def test_tokens_keep_the_alternatives_of_digits_only(
+    content: Any, tokens: tuple[Token, ...] | None
+) -> None:
     choice = {"message": {"content": "yes"}, "logprobs": {"content": content}}
     assert read(choice).tokens == tokens
 
@@ -128,7 +154,8 @@ def kept(choice: Choice) -> Choice:
 
 
 @pytest.mark.parametrize(
-    "tokens", [None, (Token("yes"),), (Token("4"),), (Token("of"), Token("4", (("4", -0.5), ("é5", -9.0))))]
+    "tokens",
+    [None, (Token("yes"),), (Token("4"),), (Token("of"), Token("4", (("4", -0.5), ("é5", -9.0))))],
 )
 def test_tokens_survive_being_kept(tokens: tuple[Token, ...] | None) -> None:
     """An endpoint that gives alternatives must not look like one that gives none."""

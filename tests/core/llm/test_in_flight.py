@@ -52,8 +52,12 @@ async def test_successes_win_the_ceiling_back_and_no_more(ceiling: int) -> None:
     assert seen[-1] == ceiling
 
 
-@pytest.mark.parametrize(("halvings", "ceiling", "limit"), [(0, 16, 16), (1, 16, 8), (3, 4, 1), (1, 1, 1)])
-async def test_a_limit_keeps_its_share_of_a_ceiling_that_moves(halvings: int, ceiling: int, limit: int) -> None:
+@pytest.mark.parametrize(
+    ("halvings", "ceiling", "limit"), [(0, 16, 16), (1, 16, 8), (3, 4, 1), (1, 1, 1)]
+)
+async def test_a_limit_keeps_its_share_of_a_ceiling_that_moves(
+    halvings: int, ceiling: int, limit: int
+) -> None:
     moved = AdaptiveLimit(8)
     for _ in range(halvings):
         moved.overloaded(await moved.acquire())
@@ -103,7 +107,10 @@ def test_every_place_is_held_or_free(ceiling: int, steps: str) -> None:
 
 
 @pytest.mark.slow
-@given(st.integers(1, 3), st.lists(st.sampled_from([*STEPS, "rescale 1", "rescale 2", "rescale 4"]), max_size=30))
+@given(
+    st.integers(1, 3),
+    st.lists(st.sampled_from([*STEPS, "rescale 1", "rescale 2", "rescale 4"]), max_size=30),
+)
 def test_no_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int, steps: list[str]) -> None:
     asyncio.run(interleave(ceiling, steps))
 

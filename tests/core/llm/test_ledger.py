@@ -45,9 +45,16 @@ class Book:
         self.retries -= 1
 
     def answered(
-        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+        self,
+        call: CallInProgress,
+        part: int,
+        number: int | None,
+        answer: ChatResponse,
+        verdict: VerdictLocation,
     ) -> None:
-        self.events.append((part, number, [choice.text for choice in answer.choices], verdict.is_there))
+        self.events.append(
+            (part, number, [choice.text for choice in answer.choices], verdict.is_there)
+        )
 
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         self.events.append(("failed", number))
@@ -62,14 +69,21 @@ def said(*texts: str) -> ChatResponse:
     return ChatResponse(tuple(Choice(text) for text in texts))
 
 
-async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before_the_caller_has_it() -> None:
+async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before_the_caller_has_it() -> (
+    None
+):
     book = Book()
-    async with ScriptedEndpoint(in_turn(Reply(status=500), "fine")) as endpoint, client_of(endpoint) as client:
+    async with (
+        ScriptedEndpoint(in_turn(Reply(status=500), "fine")) as endpoint,
+        client_of(endpoint) as client,
+    ):
         with recorded_in(book):
             await client.chat(ASK, name="game_1", vote=3, keep=lambda choice: False)
         await client.chat(ASK)
     assert (book.events, book.retries) == (["sent", (0, 1, ["fine"], False)], 1)
-    assert [(asked.component, asked.vote, asked.model) for asked in book.asked] == [("game_1", 3, "judge")]
+    assert [(asked.component, asked.vote, asked.model) for asked in book.asked] == [
+        ("game_1", 3, "judge")
+    ]
 
 
 async def test_a_request_that_fails_is_noted_as_such_and_one_that_is_stopped_is_not() -> None:
@@ -114,4 +128,8 @@ async def test_components_are_nested_and_end_with_their_block() -> None:
             CallInProgress.begin("", 0, "m", ASK, {})
         CallInProgress.begin("policy", 0, "m", ASK, {})
     CallInProgress.begin("outside", 0, "m", ASK, {})
-    assert [asked.component for asked in book.asked] == ["rollout_1/judge_ann/score", "rollout_1", "policy"]
+    assert [asked.component for asked in book.asked] == [
+        "rollout_1/judge_ann/score",
+        "rollout_1",
+        "policy",
+    ]

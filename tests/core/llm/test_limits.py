@@ -28,23 +28,58 @@ def failure(status: int, error: Any, retry_after: str | None = None) -> AttemptF
     [
         (429, {"message": QUOTA, "type": "insufficient_quota", "code": "insufficient_quota"}),
         (429, {"message": QUOTA, "param": None}),
-        (429, {"message": "Billing hard limit has been reached", "code": "billing_hard_limit_reached"}),
         (
             429,
-            {"message": "Your account is not active, please check your billing details", "type": "billing_not_active"},
+            {
+                "message": "Billing hard limit has been reached",
+                "code": "billing_hard_limit_reached",
+            },
+        ),
+        (
+            429,
+            {
+                "message": "Your account is not active, please check your billing details",
+                "type": "billing_not_active",
+            },
         ),
         (429, {"message": "Insufficient Balance", "code": "insufficient_balance"}),
         (429, {"message": "quota used up", "code": "quota_exceeded"}),
-        (429, {"message": "Your prepayment credits are depleted. Please go to AI Studio", **OF_GOOGLE}),
+        (
+            429,
+            {
+                "message": "Your prepayment credits are depleted. Please go to AI Studio",
+                **OF_GOOGLE,
+            },
+        ),
         (429, {"message": "no money", "type": "exceeded_current_quota_error"}),
-        (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to access the API."}),
-        (400, {"message": "You have reached your specified API usage limits. You will regain access on 2027-01-01."}),
-        (403, {"message": "Your team has used all available credits or reached its monthly spending limit."}),
+        (
+            400,
+            {
+                "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access the API.",
+            },
+        ),
+        (
+            400,
+            {
+                "message": "You have reached your specified API usage limits. You will regain access on "
+                "2027-01-01."
+            },
+        ),
+        (
+            403,
+            {
+                "message": "Your team has used all available credits or reached its monthly spending "
+                "limit."
+            },
+        ),
         (200, {"message": "Insufficient credits", "code": 402}),
         (200, {"message": "sorry", "code": "insufficient_quota"}),
     ],
 )
-def test_an_account_without_credit_is_refused_whatever_the_status(status: int, error: dict[str, Any]) -> None:
+def test_an_account_without_credit_is_refused_whatever_the_status(
+    status: int, error: dict[str, Any]
+) -> None:
     for body in ({"error": error}, [{"error": error}] if status != 200 else {"error": error}):
         found = failure(status, body)
         assert (found.kind, found.is_account) == (FailureKind.REJECTED, True), found
@@ -57,20 +92,43 @@ def test_an_account_without_credit_is_refused_whatever_the_status(status: int, e
         ({"message": QUOTA + " Please retry in 39.5s.", **OF_GOOGLE}, None, 39.5),
         ({"message": QUOTA, **OF_GOOGLE, "details": [{"retryDelay": "39s"}]}, None, 39.0),
         ({"message": "Resource has been exhausted (e.g. check quota).", **OF_GOOGLE}, None, None),
-        ({"message": "Rate limit reached on tokens per min (TPM). Please try again in 6ms."}, None, 0.006),
+        (
+            {"message": "Rate limit reached on tokens per min (TPM). Please try again in 6ms."},
+            None,
+            0.006,
+        ),
         ({"message": "Requests per minute quota exceeded", "code": "quota_exceeded"}, None, None),
         ({"message": "later", "code": "quota_exceeded"}, "5", 5.0),
         ({"message": "You have reached your usage limit. Try again in 20 seconds."}, None, 20.0),
         ({"message": "Requests per day (RPD): Limit 200. Please try again in 7m12s."}, None, 432.0),
-        ({"message": "Requests per day (RPD): Limit 200. Please try again in 1h25m13.5s."}, None, 5113.5),
-        ({"message": "Daily limit of requests reached", "code": "rate_limit_exceeded"}, "86400", 86_400.0),
-        ({"message": "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more"}, None, UNKNOWN_WAIT),
-        ({"message": "You are using a Trial key, which is limited to 1000 API calls / month"}, None, UNKNOWN_WAIT),
+        (
+            {"message": "Requests per day (RPD): Limit 200. Please try again in 1h25m13.5s."},
+            None,
+            5113.5,
+        ),
+        (
+            {"message": "Daily limit of requests reached", "code": "rate_limit_exceeded"},
+            "86400",
+            86_400.0,
+        ),
+        (
+            {"message": "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more"},
+            None,
+            UNKNOWN_WAIT,
+        ),
+        (
+            {"message": "You are using a Trial key, which is limited to 1000 API calls / month"},
+            None,
+            UNKNOWN_WAIT,
+        ),
         (
             {
                 "message": QUOTA,
                 **OF_GOOGLE,
-                "details": [{"violations": [{"quotaId": "RequestsPerDayPerProject-FreeTier"}]}, {"retryDelay": "39s"}],
+                "details": [
+                    {"violations": [{"quotaId": "RequestsPerDayPerProject-FreeTier"}]},
+                    {"retryDelay": "39s"},
+                ],
             },
             None,
             UNKNOWN_WAIT,
@@ -92,11 +150,17 @@ def test_a_limit_of_requests_is_a_wait_of_the_time_that_it_says(
         (429, [[1], {"error": "x"}], FailureKind.BUSY),
         (429, {"error": {"details": [1, {"violations": 3}, {"retryDelay": 7}]}}, FailureKind.BUSY),
         (503, {"error": {"message": "daily maintenance: try again in 2 hours"}}, FailureKind.BUSY),
-        (400, {"error": {"message": "temperature: only the default is supported"}}, FailureKind.REJECTED),
+        (
+            400,
+            {"error": {"message": "temperature: only the default is supported"}},
+            FailureKind.REJECTED,
+        ),
         (400, {"error": {"message": QUOTA}}, FailureKind.REJECTED),
         (500, {"error": {"message": "insufficient credits"}}, FailureKind.BROKEN),
     ],
 )
-def test_other_errors_are_what_their_status_says(status: int, error: Any, kind: FailureKind) -> None:
+def test_other_errors_are_what_their_status_says(
+    status: int, error: Any, kind: FailureKind
+) -> None:
     found = failure(status, error)
     assert (found.kind, found.is_account, found.retry_after) == (kind, False, None)

@@ -33,7 +33,12 @@ from judgegym.llm.responses.outcome import (
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, ChoiceState
 
-BUSY, AWAY, BROKEN, REJECTED = FailureKind.BUSY, FailureKind.AWAY, FailureKind.BROKEN, FailureKind.REJECTED
+BUSY, AWAY, BROKEN, REJECTED = (
+    FailureKind.BUSY,
+    FailureKind.AWAY,
+    FailureKind.BROKEN,
+    FailureKind.REJECTED,
+)
 TOOL_CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
 
 
@@ -42,7 +47,9 @@ def usable_again(choice: Choice, rules: FinishRules) -> bool:
     return not isinstance(checked(choice, rules), str)
 
 
-def choice(content: Any = "yes", finish: Any = "stop", *, error: Any = None, **message: Any) -> dict[str, Any]:
+def choice(
+    content: Any = "yes", finish: Any = "stop", *, error: Any = None, **message: Any
+) -> dict[str, Any]:
     """A choice as an endpoint sends it."""
     extra = {} if error is None else {"error": error}
     return {"message": {"content": content, **message}, "finish_reason": finish, **extra}
@@ -55,10 +62,13 @@ def of(*choices: Any, habits: Habits | None = None, status: int = 200, **body: A
 
 
 def broken(outcome: Outcome, words: str = "") -> bool:
-    return isinstance(outcome, AttemptFailure) and outcome.kind is BROKEN and words in outcome.answer
+    return (
+        isinstance(outcome, AttemptFailure) and outcome.kind is BROKEN and words in outcome.answer
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ one choice
+# ------------------------------------------------------------------------------------------------------
+# one choice
 
 STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
     (choice(), "whole", "stop"),
@@ -71,7 +81,9 @@ STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
 
 
 @pytest.mark.parametrize(("sent", "state", "reason"), STATES)
-def test_choice_that_may_be_used_has_a_state(sent: dict[str, Any], state: str, reason: str | None) -> None:
+def test_choice_that_may_be_used_has_a_state(
+    sent: dict[str, Any], state: str, reason: str | None
+) -> None:
     answered = of(sent)
     assert isinstance(answered, ChatSuccess)
     (read,) = answered.choices
@@ -84,7 +96,14 @@ PARTS: list[tuple[list[dict[str, Any]], str, str | None]] = [
     ([{"text": "a"}], "a", None),
     ([{"type": "reasoning", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", "[[A>B]]"),
     ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}], "a", "hm"),
-    ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}], "a", "hm"),
+    (
+        [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+            {"type": "text", "text": "a"},
+        ],
+        "a",
+        "hm",
+    ),
     ([{"type": "tool_use", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", None),
     ([{"type": ["text"], "text": "b"}, {"type": "text", "text": "a"}], "a", None),
 ]
@@ -116,16 +135,22 @@ def test_answer_that_ends_in_tool_calls_is_none_of_a_judge(
         answered = of(sent, habits=of_policy)
         assert isinstance(answered, ChatSuccess) and answered.choices[0].state == "whole"
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["http://h/v1 calls tools, which nobody runs here: of such an answer the text is taken"]
+    assert said == [
+        "http://h/v1 calls tools, which nobody runs here: of such an answer the text is taken"
+    ]
 
 
-def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_there_is_no_other() -> None:
+def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_there_is_no_other() -> (
+    None
+):
     habits = Habits("http://h/v1")
     assert broken(of(choice(finish="odd"), habits=habits), "--finish_reasons accepts it")
     assert broken(of(choice(finish="other"), habits=habits))
     assert broken(of(choice(finish="Other"), habits=habits))
     third = of(choice(finish="OTHER"), habits=habits)
-    assert isinstance(third, AttemptFailure) and third.kind is REJECTED and "'other'" in third.answer
+    assert (
+        isinstance(third, AttemptFailure) and third.kind is REJECTED and "'other'" in third.answer
+    )
     assert isinstance(of(choice(), habits=habits), ChatSuccess)
     for _ in range(4):
         assert broken(of(choice(finish="odd"), habits=habits)), "it knows another word"
@@ -182,18 +207,24 @@ def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
     assert isinstance(outcome, AttemptFailure) and outcome.kind is BUSY
 
 
-# -------------------------------------------------------------------------------------------------- finish reasons
+# --------------------------------------------------------------------------------------------------
+# finish reasons
 
 
 def test_first_answers_without_finish_reason_are_asked_again_before_they_are_believed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     habits = Habits("http://h/v1")
-    assert broken(of(choice(finish=None), choice(finish=None), choice(finish=None), habits=habits), "no finish_reason")
+    assert broken(
+        of(choice(finish=None), choice(finish=None), choice(finish=None), habits=habits),
+        "no finish_reason",
+    )
     assert broken(of(choice(finish=""), habits=habits), "no finish_reason")
     for _ in range(3):
         assert isinstance(of(choice(finish=None), habits=habits), ChatSuccess)
-    assert broken(of(choice(finish=None), habits=Habits("another")), "no finish_reason"), "each has its own habits"
+    assert broken(of(choice(finish=None), habits=Habits("another")), "no finish_reason"), (
+        "each has its own habits"
+    )
     assert isinstance(of(choice(finish="stop"), habits=habits), ChatSuccess)
     assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
     assert [record.getMessage() for record in caplog.records] == [
@@ -208,7 +239,8 @@ def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
     assert ([each.text for each in answered.choices], answered.received) == (["b"], 2)
 
 
-# ------------------------------------------------------------------------------------------------------- the answer
+# -------------------------------------------------------------------------------------------------------
+# the answer
 
 
 @pytest.mark.parametrize(
@@ -222,7 +254,9 @@ def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
         ({"prompt_tokens": "many", "prompt_tokens_details": {"cached_tokens": 64}}, 0),
     ],
 )
-def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, Any], cached: int) -> None:
+def test_cached_tokens_are_read_and_never_more_than_the_prompts(
+    said: dict[str, Any], cached: int
+) -> None:
     answered = of(choice(), usage={"prompt_tokens": 100, "completion_tokens": 5, **said})
     assert isinstance(answered, ChatSuccess)
     assert answered.tokens.cached_prompt_tokens == cached
@@ -254,7 +288,9 @@ def test_number_of_any_length_does_not_cost_the_answer() -> None:
     assert isinstance(of_answer(RawResponse(200, data), Habits("")), ChatSuccess)
 
 
-@pytest.mark.parametrize(("sent", "ids"), [([1, 2], (1, 2)), ([1, 2**64], None), ("12", None), (None, None)])
+@pytest.mark.parametrize(
+    ("sent", "ids"), [([1, 2], (1, 2)), ([1, 2**64], None), ("12", None), (None, None)]
+)
 def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -> None:
     answered = of(choice(), prompt_token_ids=sent)
     assert isinstance(answered, ChatSuccess) and answered.prompt_token_ids == ids
@@ -269,7 +305,11 @@ def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -
         ({"error": {"message": "no credit", "code": 402}}, REJECTED, "no credit"),
         ({"error": {"message": "odd", "code": 2**70}}, BROKEN, "odd"),
         ({"error": {"code": "server_error"}}, BROKEN, "server_error"),
-        ({"error": {"message": "died on the way"}, "choices": [choice("ye")]}, BROKEN, "died on the way"),
+        (
+            {"error": {"message": "died on the way"}, "choices": [choice("ye")]},
+            BROKEN,
+            "died on the way",
+        ),
         ({}, BROKEN, "no choices"),
         ({"choices": {"message": {"content": "yes"}}}, BROKEN, "no choices"),
     ],
@@ -315,7 +355,9 @@ JSON = st.recursive(
 @given(
     JSON
     | JSON.map(lambda value: {"choices": value})
-    | JSON.map(lambda value: {"choices": [{"message": value, "finish_reason": value, "error": value}]})
+    | JSON.map(
+        lambda value: {"choices": [{"message": value, "finish_reason": value, "error": value}]}
+    )
     | JSON.map(lambda value: {"error": value, "usage": value, "choices": [choice()]}),
     st.integers(100, 999),
     st.none() | st.text(),
@@ -323,7 +365,9 @@ JSON = st.recursive(
 def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
     outcome = of_answer(RawResponse(status, json.dumps(body).encode(), retry_after), Habits(""))
     assert isinstance(outcome, ChatSuccess | AttemptFailure)
-    assert isinstance(outcome, AttemptFailure) or all(usable_again(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
+    assert isinstance(outcome, AttemptFailure) or all(
+        usable_again(each, KNOWN_WORDS_ALONE) for each in outcome.choices
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,10 +387,13 @@ def test_status_other_than_2xx_fails_with_its_message_and_its_pause() -> None:
     assert outcome == AttemptFailure(BUSY, "slow down", 429, 7.0)
 
 
-# ------------------------------------------------------------------------------------------------------- exceptions
+# -------------------------------------------------------------------------------------------------------
+# exceptions
 
 
-def connector(reason: OSError, kind: type[aiohttp.ClientConnectorError] = aiohttp.ClientConnectorError) -> Exception:
+def connector(
+    reason: OSError, kind: type[aiohttp.ClientConnectorError] = aiohttp.ClientConnectorError
+) -> Exception:
     key: Any = SimpleNamespace(host="h", port=1, ssl=True, is_ssl=True)
     return kind(key, reason)
 
@@ -361,14 +408,23 @@ CERTIFICATE = aiohttp.ClientConnectorCertificateError(
     ("error", "kind"),
     [
         (connector(ConnectionRefusedError(errno.ECONNREFUSED, "refused")), AWAY),
-        (connector(OSError("Multiple exceptions: [Errno 111] refused, [Errno 101] unreachable")), AWAY),
+        (
+            connector(OSError("Multiple exceptions: [Errno 111] refused, [Errno 101] unreachable")),
+            AWAY,
+        ),
         (connector(socket.gaierror(socket.EAI_NONAME, "name not known")), AWAY),
         (connector(TimeoutError(errno.ETIMEDOUT, "timed out")), AWAY),
         (aiohttp.ConnectionTimeoutError("connection timeout"), AWAY),
         (connector(OSError(errno.EMFILE, "too many open files")), BROKEN),
-        (connector(ConnectionResetError()), BROKEN),  # within the TLS handshake: somebody accepted the connection
+        (
+            connector(ConnectionResetError()),
+            BROKEN,
+        ),  # within the TLS handshake: somebody accepted the connection
         (connector(ssl.SSLEOFError(8, "EOF"), aiohttp.ClientConnectorSSLError), BROKEN),
-        (connector(ssl.SSLError(1, "WRONG_VERSION_NUMBER"), aiohttp.ClientConnectorSSLError), REJECTED),
+        (
+            connector(ssl.SSLError(1, "WRONG_VERSION_NUMBER"), aiohttp.ClientConnectorSSLError),
+            REJECTED,
+        ),
         (CERTIFICATE, REJECTED),
         (asyncio.TimeoutError(), BROKEN),
         (aiohttp.ServerDisconnectedError(), BROKEN),

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from judgegym.llm.responses.finish_reasons import FinishRules
-from judgegym.llm.responses.outcome import ChatSuccess, Habits, RawResponse, of_answer, read_body, read_plain
+from judgegym.llm.responses.outcome import (
+    ChatSuccess,
+    Habits,
+    RawResponse,
+    of_answer,
+    read_body,
+    read_plain,
+)
 from judgegym.llm.wire import dumps
 
 ODD: list[Any] = [
@@ -32,9 +39,22 @@ ODD: list[Any] = [
     {},
     {"a": 1},
 ]
-NO_COUNTS: list[Any] = [{}, {"prompt_tokens": 9}, {"completion_tokens": 10**10}, {"prompt_tokens": "7"}]
-CACHED: list[Any] = [{"cached_tokens": 4}, {"cached_tokens": 99}, {"cache_write_tokens": 3, "cached_tokens": True}]
-TOKENS: list[Any] = [[1, 2], [-1], {"content": [{"token": "1", "logprob": -0.5, "id": 5, "top_logprobs": []}]}]
+NO_COUNTS: list[Any] = [
+    {},
+    {"prompt_tokens": 9},
+    {"completion_tokens": 10**10},
+    {"prompt_tokens": "7"},
+]
+CACHED: list[Any] = [
+    {"cached_tokens": 4},
+    {"cached_tokens": 99},
+    {"cache_write_tokens": 3, "cached_tokens": True},
+]
+TOKENS: list[Any] = [
+    [1, 2],
+    [-1],
+    {"content": [{"token": "1", "logprob": -0.5, "id": 5, "top_logprobs": []}]},
+]
 FIELDS: dict[tuple[str, ...], list[Any]] = {
     ("error",): [*ODD, {"message": "busy", "code": 429}],
     ("prompt_token_ids",): [*ODD, *TOKENS],
@@ -85,7 +105,9 @@ def bodies() -> Iterator[Any]:
     """The usual body with each change, and with several of them."""
     changes = [(path, value) for path, values in FIELDS.items() for value in (ABSENT, *values)]
     rng = random.Random(51)
-    for several in [[each] for each in changes] + [rng.sample(changes, rng.randint(2, 4)) for _ in range(600)]:
+    for several in [[each] for each in changes] + [
+        rng.sample(changes, rng.randint(2, 4)) for _ in range(600)
+    ]:
         body = plain()
         for path, value in sorted(several, key=lambda each: len(each[0])):
             change(body, path, value)
@@ -105,7 +127,10 @@ def habits(earlier: list[str | None]) -> Habits:
 def test_both_readers_read_the_same_and_learn_the_same(earlier: list[str | None]) -> None:
     read = 0
     for body in bodies():
-        response, (quick, general, either) = RawResponse(200, dumps(body)), (habits(earlier) for _ in range(3))
+        response, (quick, general, either) = (
+            RawResponse(200, dumps(body)),
+            (habits(earlier) for _ in range(3)),
+        )
         expected = read_body(body, response, general)
         outcome = read_plain(body, quick)
         if outcome is None:
@@ -117,7 +142,13 @@ def test_both_readers_read_the_same_and_learn_the_same(earlier: list[str | None]
     assert (read > 100) == ("stop" in earlier)
 
 
-VLLM = {"reasoning_content": None, "refusal": None, "annotations": None, "audio": None, "function_call": None}
+VLLM = {
+    "reasoning_content": None,
+    "refusal": None,
+    "annotations": None,
+    "audio": None,
+    "function_call": None,
+}
 
 
 @pytest.mark.parametrize(

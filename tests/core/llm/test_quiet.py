@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from judgegym.llm.at_once import ACTIVITY, Activity, SingleFlight, blocked, on_its_way, row_in_progress
+from judgegym.llm.at_once import (
+    ACTIVITY,
+    Activity,
+    SingleFlight,
+    blocked,
+    on_its_way,
+    row_in_progress,
+)
 from judgegym.llm.cost.budget import Budget
 
 
@@ -32,7 +39,11 @@ async def test_a_row_that_waits_for_another_call_or_for_the_budget_is_blocked() 
     flights: SingleFlight[int] = SingleFlight()
     budget = Budget(calls=1)
     await budget.reserve()
-    waits = [flights.run("one", lambda: held(come)), flights.run("one", lambda: held(come)), budget.reserve()]
+    waits = [
+        flights.run("one", lambda: held(come)),
+        flights.run("one", lambda: held(come)),
+        budget.reserve(),
+    ]
     tasks = [asyncio.create_task(row(each)) for each in waits]
     await settled()
     assert len(activity.rows) == 3 and activity.is_quiet
@@ -47,5 +58,7 @@ async def test_a_row_that_waits_for_another_call_or_for_the_budget_is_blocked() 
     come.set()
     budget.give_back()
     await asyncio.gather(*tasks, live, both)
-    assert activity.is_quiet and not activity.rows and not activity.blocked and not activity.requests
+    assert (
+        activity.is_quiet and not activity.rows and not activity.blocked and not activity.requests
+    )
     ACTIVITY.reset(token)

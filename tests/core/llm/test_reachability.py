@@ -67,9 +67,12 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     now = 1000.0
     for module in (ledger, limits, reachability, transport):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    client = connect(port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge")
+    client = connect(
+        port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge"
+    )
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]
-    # All have been refused: an attempt that were still on its way would take the 50 seconds below for its own.
+    # All have been refused: an attempt that were still on its way would take the 50 seconds below
+    # for its own.
     while client.waiting is None or client.limit.in_flight:  # noqa: ASYNC110  # the state that is tested
         await asyncio.sleep(0)
     now += 50.0
@@ -100,13 +103,17 @@ async def test_probe_is_one_for_all_calls_and_sends_nothing(
     while len(opened) < 5:  # noqa: ASYNC110  # the state that is tested
         await asyncio.sleep(0.01)
     gaps = [later - earlier for earlier, later in pairwise(opened)]
-    assert all(gap >= 0.5 * 0.01 * 2**number for number, gap in enumerate(gaps)), "the pauses double"
+    assert all(gap >= 0.5 * 0.01 * 2**number for number, gap in enumerate(gaps)), (
+        "the pauses double"
+    )
     async with port.open() as endpoint:
         await asyncio.gather(*calls)
     assert {request.method for request in endpoint.requests} == {"POST"}
 
 
-async def test_after_the_deadline_all_calls_fail_and_later_ones_at_once(connect: Connect, port: Port) -> None:
+async def test_after_the_deadline_all_calls_fail_and_later_ones_at_once(
+    connect: Connect, port: Port
+) -> None:
     client = connect(port.base_url, away_deadline_s=0.05)
     outcomes = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [EndpointError] * 5
@@ -121,7 +128,9 @@ async def test_after_the_deadline_all_calls_fail_and_later_ones_at_once(connect:
     assert answer.first.text == "fine"
 
 
-async def test_other_replicas_go_on_and_one_that_is_back_is_used(connect: Connect, port: Port) -> None:
+async def test_other_replicas_go_on_and_one_that_is_back_is_used(
+    connect: Connect, port: Port
+) -> None:
     async with ScriptedEndpoint("there") as there:
         client = connect(port.base_url, there, max_retries=0, away_deadline_s=60.0)
         answers = [await client.chat(ASK) for _ in range(5)]
@@ -145,7 +154,10 @@ async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
         async with port.open():
             await call
     first, *later, last = (record.getMessage() for record in caplog.records)
-    assert f"the judge at {port.base_url} refuses connections (it has never answered: is its URL right?)" in first
+    assert (
+        f"the judge at {port.base_url} refuses connections (it has never answered: is its URL "
+        "right?)" in first
+    )
     assert "Cannot connect" in first and "at most 60 s (--env.endpoint_away_deadline)" in first
     assert later and all("still refuses connections" in each for each in later)
     assert "accepts connections again" in last
@@ -165,7 +177,9 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
     monkeypatch.setattr(reachability, "_accepts_connections", accepts)
     replica = Replica(Endpoint("http://h/v1", "m"))
     found = away([replica], "the judge", 0.2)
-    with pytest.raises(EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"):
+    with pytest.raises(
+        EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"
+    ):
         while True:
             found.lost(replica, REFUSED)
             await found.wait()

@@ -10,7 +10,9 @@ def endpoint(base_url: str = "http://localhost:8000/v1", key: str | None = None)
     return Endpoint(base_url, "some-model", None if key is None else SecretStr(key))
 
 
-@pytest.mark.parametrize("key", ["", "none", "EMPTY", "dummy", "not-needed", "sk-no-key-required", "ollama"])
+@pytest.mark.parametrize(
+    "key", ["", "none", "EMPTY", "dummy", "not-needed", "sk-no-key-required", "ollama"]
+)
 def test_a_value_that_is_no_secret_is_left_in_messages(key: str) -> None:
     """Also where it is that of a request's field: an empty one was found between all letters."""
     said = f"none (Cannot connect to the host): {key} is EMPTY, not a dummy"
@@ -53,7 +55,10 @@ class Clock:
     ids=["under way", "begun after", "asks to wait", "many ask to wait", "asks for less"],
 )
 def test_calls_under_way_at_a_failure_fail_once(
-    monkeypatch: pytest.MonkeyPatch, failures: list[tuple[float, float | None, float]], in_a_row: int, until: float
+    monkeypatch: pytest.MonkeyPatch,
+    failures: list[tuple[float, float | None, float]],
+    in_a_row: int,
+    until: float,
 ) -> None:
     """Each failure has its time, the wait that it asks for, and when its call began."""
     clock, replica = Clock(monkeypatch), Replica(endpoint())

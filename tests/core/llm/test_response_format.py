@@ -32,7 +32,9 @@ UNCLEAR = {"error": {"message": "bad request"}}
 
 def refusing(body: Json = NO_FORMAT, status: int = 400) -> Callable[[Json, int], Reply | str]:
     """An endpoint without response formats."""
-    return lambda request, number: Reply(status=status, body=body) if "response_format" in request else "So. [[B>A]]"
+    return lambda request, number: (
+        Reply(status=status, body=body) if "response_format" in request else "So. [[B>A]]"
+    )
 
 
 async def structured(client: Any, **wanted: Any) -> Any:
@@ -49,7 +51,10 @@ async def test_a_request_has_the_schema_and_the_form_in_words(connect: Connect) 
         "json_schema": {"name": "arena_verdict", "strict": True, "schema": FORM.schema},
     }
     assert body["messages"] == [{"role": "user", "content": f"Judge.\n\n{FORM.instructions}"}]
-    assert [*body["response_format"]["json_schema"]["schema"]["properties"]] == ["explanation", "verdict"]
+    assert [*body["response_format"]["json_schema"]["schema"]["properties"]] == [
+        "explanation",
+        "verdict",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +76,14 @@ async def test_an_endpoint_that_refuses_it_gets_text_and_that_is_said_once(
         second = await ask(client, TEXT, arena_label, name="game", form=FORM)
     assert (first.value, second.value) == ("B>A", "B>A")
     assert ["response_format" in body for body in endpoint.bodies] == [True, False, False]
-    assert endpoint.bodies[1]["messages"] == endpoint.bodies[2]["messages"] == TEXT, "the prompt of text"
+    assert endpoint.bodies[1]["messages"] == endpoint.bodies[2]["messages"] == TEXT, (
+        "the prompt of text"
+    )
     assert (first.run.attempts, second.run.attempts) == (2, 1)
     assert "response_format" in client.refused_fields["judge-model"]
-    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    (line,) = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
     assert f"refuses response_format (HTTP {status}" in line and "as text from then on" in line
 
 
@@ -83,7 +92,9 @@ async def test_calls_that_wait_when_one_is_refused_do_not_ask_for_it(
 ) -> None:
     async with ScriptedEndpoint(refusing()) as endpoint:
         client = connect(endpoint, max_concurrency=3)
-        calls = await asyncio.gather(*(ask(client, TEXT, arena_label, name=f"{n}", form=FORM) for n in range(40)))
+        calls = await asyncio.gather(
+            *(ask(client, TEXT, arena_label, name=f"{n}", form=FORM) for n in range(40))
+        )
     assert [call.value for call in calls] == ["B>A"] * 40
     assert not any(call.failed for call in calls)
     assert sum("response_format" in body for body in endpoint.bodies) <= 3
@@ -119,7 +130,9 @@ async def test_what_is_refused_in_both_forms_is_the_failure_of_the_call(
         "prompt is too long: 200013 tokens > 200000 maximum",
     ],
 )
-async def test_a_prompt_that_is_too_long_is_no_refusal_though_it_fits_in_words(connect: Connect, message: str) -> None:
+async def test_a_prompt_that_is_too_long_is_no_refusal_though_it_fits_in_words(
+    connect: Connect, message: str
+) -> None:
     def script(request: Json, number: int) -> Reply | str:
         return Reply(status=400, body={"error": {"message": message}}) if number == 1 else OBJECT
 
@@ -158,12 +171,18 @@ async def test_an_answer_in_words_is_cached_as_such(connect: Connect, tmp_path: 
         await structured(connect(endpoint, cache=cache, identity="judge"))
         again = await structured(connect(endpoint, cache=cache, identity="judge"))
         assert again.cached and again.first.text == "So. [[B>A]]"
-        assert len(endpoint.bodies) == 2, "a new client knows what the first one was refused, and pays for nothing"
+        assert len(endpoint.bodies) == 2, (
+            "a new client knows what the first one was refused, and pays for nothing"
+        )
     async with ScriptedEndpoint(OBJECT) as endpoint:
         answer = await structured(connect(endpoint, cache=cache, identity="judge"))
-        assert answer.first.text == OBJECT and len(endpoint.bodies) == 1, "an object is never that of another form"
+        assert answer.first.text == OBJECT and len(endpoint.bodies) == 1, (
+            "an object is never that of another form"
+        )
         plain = await connect(endpoint, cache=cache, identity="judge").chat(TEXT)
-        assert plain.cached and plain.first.text == "So. [[B>A]]", "it is the answer to the question in words"
+        assert plain.cached and plain.first.text == "So. [[B>A]]", (
+            "it is the answer to the question in words"
+        )
     cache.close()
 
 

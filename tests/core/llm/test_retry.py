@@ -17,22 +17,31 @@ from judgegym.llm.retries.retry import LONGEST_PAUSE_S, RetryPolicy, retry_after
 RETRIED = [FailureKind.BUSY, FailureKind.BROKEN]
 
 
-def failure(kind: FailureKind = FailureKind.BROKEN, retry_after: float | None = None) -> EndpointError:
+def failure(
+    kind: FailureKind = FailureKind.BROKEN, retry_after: float | None = None
+) -> EndpointError:
     return EndpointError(kind, endpoint="http://h/v1", answer="no", retry_after=retry_after)
 
 
 def pauses(policy: RetryPolicy, failures: int, error: EndpointError) -> list[float]:
     """Pauses as the policy draws them after so many failures."""
-    drawn = [policy.pause(error, failures=failures, broken=failures, elapsed=0.0) for _ in range(500)]
+    drawn = [
+        policy.pause(error, failures=failures, broken=failures, elapsed=0.0) for _ in range(500)
+    ]
     return [pause for pause in drawn if pause is not None]
 
 
 @pytest.mark.parametrize("kind", RETRIED)
 @pytest.mark.parametrize(
-    ("failures", "longest"), [(1, 2.0), (2, 4.0), (3, 8.0), (5, 32.0), (6, 60.0), (50, 60.0), (10_000, 60.0)]
+    ("failures", "longest"),
+    [(1, 2.0), (2, 4.0), (3, 8.0), (5, 32.0), (6, 60.0), (50, 60.0), (10_000, 60.0)],
 )
-def test_full_jitter_below_a_bound_that_doubles(kind: FailureKind, failures: int, longest: float) -> None:
-    drawn = pauses(RetryPolicy(max_retries=10_000, delay_s=2.0, deadline_s=1e9), failures, failure(kind))
+def test_full_jitter_below_a_bound_that_doubles(
+    kind: FailureKind, failures: int, longest: float
+) -> None:
+    drawn = pauses(
+        RetryPolicy(max_retries=10_000, delay_s=2.0, deadline_s=1e9), failures, failure(kind)
+    )
     assert 0 <= min(drawn) < 0.1 * longest
     assert 0.9 * longest < max(drawn) <= longest
 
@@ -52,7 +61,9 @@ def test_busy_endpoint_is_not_asked_again_without_a_pause() -> None:
 
 @pytest.mark.parametrize("kind", RETRIED)
 @pytest.mark.parametrize(("elapsed", "is_final"), [(79.0, False), (80.0, True), (101.0, True)])
-def test_pause_that_would_reach_the_deadline_is_not_begun(kind: FailureKind, elapsed: float, is_final: bool) -> None:
+def test_pause_that_would_reach_the_deadline_is_not_begun(
+    kind: FailureKind, elapsed: float, is_final: bool
+) -> None:
     policy = RetryPolicy(max_retries=9, delay_s=0.0, deadline_s=100.0)
     pause = policy.pause(failure(kind, retry_after=20.0), failures=1, broken=1, elapsed=elapsed)
     assert (pause is None) is is_final

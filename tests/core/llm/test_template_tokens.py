@@ -11,10 +11,37 @@ from tests.core.llm.restored import restored
 
 SPECIAL_TOKENS = (
     # Qwen and other ChatML, Llama 3, Phi, gpt-oss, GLM, Kimi, Command R, Apertus, Granite
-    *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"),
-    *("<|begin_of_text|>", "<|user|>", "<|assistant|>", "<|end|>", "<|channel|>", "<|message|>", "<|start|>"),
-    *("<|return|>", "<|observation|>", "<|im_middle|>", "<|START_OF_TURN_TOKEN|>", "<|assistant_start|>"),
-    *("<|start_of_role|>", "<|reserved_special_token_250|>", "<|tool▁calls|>", "<|end-of-turn|>", "<|fim:hole|>"),
+    *(
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|endoftext|>",
+        "<|eot_id|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+    ),
+    *(
+        "<|begin_of_text|>",
+        "<|user|>",
+        "<|assistant|>",
+        "<|end|>",
+        "<|channel|>",
+        "<|message|>",
+        "<|start|>",
+    ),
+    *(
+        "<|return|>",
+        "<|observation|>",
+        "<|im_middle|>",
+        "<|START_OF_TURN_TOKEN|>",
+        "<|assistant_start|>",
+    ),
+    *(
+        "<|start_of_role|>",
+        "<|reserved_special_token_250|>",
+        "<|tool▁calls|>",
+        "<|end-of-turn|>",
+        "<|fim:hole|>",
+    ),
     # DeepSeek, EXAONE, Llama 2 and Mistral, Gemma, others
     *(
         "<｜User｜>",
@@ -24,7 +51,17 @@ SPECIAL_TOKENS = (
         "[|user|]",
         "[|endofturn|]",
     ),
-    *("<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[SYSTEM_PROMPT]", "[TOOL_CALLS]", "[/TOOL_RESULTS]"),
+    *(
+        "<s>",
+        "</s>",
+        "[INST]",
+        "[/INST]",
+        "<<SYS>>",
+        "<</SYS>>",
+        "[SYSTEM_PROMPT]",
+        "[TOOL_CALLS]",
+        "[/TOOL_RESULTS]",
+    ),
     *(
         "<start_of_turn>",
         "<end_of_turn>",
@@ -105,7 +142,10 @@ def test_a_tokenizer_with_these_special_tokens_finds_none(normalized: bool) -> N
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.normalizer = tokenizers.normalizers.NFKC()
-    special = [tokenizers.AddedToken(token, special=True, normalized=normalized) for token in SPECIAL_TOKENS]
+    special = [
+        tokenizers.AddedToken(token, special=True, normalized=normalized)
+        for token in SPECIAL_TOKENS
+    ]
     tokenizer.add_special_tokens(special)
 
     def found(text: str) -> list[str]:

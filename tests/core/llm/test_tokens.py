@@ -21,13 +21,18 @@ def refuse(name: str) -> tiktoken.Encoding:
 def one_token_for_each_byte(name: str) -> tiktoken.Encoding:
     special = {"<|endoftext|>": 256}
     ranks = {bytes([byte]): byte for byte in range(256)}
-    return tiktoken.Encoding("bytes", pat_str=r"[\s\S]", mergeable_ranks=ranks, special_tokens=special)
+    return tiktoken.Encoding(
+        "bytes", pat_str=r"[\s\S]", mergeable_ranks=ranks, special_tokens=special
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é" * 4, 2), ("x" * 4000, 1000), ("\ud800", 1)]
+    ("text", "count"),
+    [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é" * 4, 2), ("x" * 4000, 1000), ("\ud800", 1)],
 )
-def test_without_a_table_a_quarter_of_the_bytes(monkeypatch: pytest.MonkeyPatch, text: str, count: int) -> None:
+def test_without_a_table_a_quarter_of_the_bytes(
+    monkeypatch: pytest.MonkeyPatch, text: str, count: int
+) -> None:
     monkeypatch.setattr(tiktoken, "get_encoding", refuse)
     assert usage.count_tokens(text) == count
 

@@ -47,7 +47,11 @@ async def test_a_failure_that_stays_is_an_error(connect: Connect, name: str) -> 
         with pytest.raises(EndpointError) as raised:
             await connect(endpoint, max_retries=2).chat(ASK)
     error = raised.value
-    assert (error.kind, error.attempts, error.endpoint) == (FailureKind.BROKEN, 3, endpoint.base_url)
+    assert (error.kind, error.attempts, error.endpoint) == (
+        FailureKind.BROKEN,
+        3,
+        endpoint.base_url,
+    )
     assert endpoint.bodies == [endpoint.bodies[0]] * 3
 
 
@@ -69,19 +73,27 @@ async def test_a_busy_endpoint_is_waited_for_until_the_deadline_and_no_retry_is_
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 422])
-async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, status: int) -> None:
+async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(
+    connect: Connect, status: int
+) -> None:
     async with ScriptedEndpoint(
         Reply(status=status, body={"error": {"message": "max_tokens is too large"}})
     ) as endpoint:
         with pytest.raises(EndpointError) as raised:
             await connect(endpoint).chat(ASK)
-    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.REJECTED, status, 1)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (
+        FailureKind.REJECTED,
+        status,
+        1,
+    )
     assert f"HTTP {status}" in str(raised.value) and "max_tokens is too large" in str(raised.value)
     assert len(endpoint.requests) == 1
 
 
 @pytest.mark.parametrize(("path", "is_asked"), [("", True), ("/v1", False)])
-async def test_base_url_without_v1_is_told_in_the_error(connect: Connect, path: str, is_asked: bool) -> None:
+async def test_base_url_without_v1_is_told_in_the_error(
+    connect: Connect, path: str, is_asked: bool
+) -> None:
     async with ScriptedEndpoint(Reply(status=404)) as endpoint:
         root = endpoint.base_url.removesuffix("/v1")
         with pytest.raises(EndpointError) as raised:
@@ -99,23 +111,28 @@ async def test_a_redirect_is_not_followed(connect: Connect, status: int) -> None
                 await connect(endpoint).chat(ASK)
     assert (raised.value.kind, raised.value.status) == (FailureKind.REJECTED, status)
     assert (
-        f"it redirects to {other.base_url}/chat/completions; if that is meant, set its URL to {other.base_url}"
-        in str(raised.value)
+        f"it redirects to {other.base_url}/chat/completions; if that is meant, set its URL to "
+        f"{other.base_url}" in str(raised.value)
     )
     assert (len(endpoint.requests), len(other.requests)) == (1, 0)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "words"), [("http", "must begin with https://"), ("https", "meant to begin with http://")]
+    ("scheme", "words"),
+    [("http", "must begin with https://"), ("https", "meant to begin with http://")],
 )
-async def test_tls_and_plain_http_that_are_mixed_up_are_told_at_once(connect: Connect, scheme: str, words: str) -> None:
+async def test_tls_and_plain_http_that_are_mixed_up_are_told_at_once(
+    connect: Connect, scheme: str, words: str
+) -> None:
     """A server with TLS that is called without, and the other way round."""
     certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.load_cert_chain(Path(__file__).with_name("localhost.pem"))  # of this test alone
     runner = web.AppRunner(web.Application())
     await runner.setup()
     listener = socket.create_server(("127.0.0.1", 0))
-    await web.SockSite(runner, listener, ssl_context=certificate if scheme == "http" else None).start()
+    await web.SockSite(
+        runner, listener, ssl_context=certificate if scheme == "http" else None
+    ).start()
     url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/v1"
     with pytest.raises(EndpointError) as raised:
         await connect(url).chat(ASK)
@@ -124,7 +141,8 @@ async def test_tls_and_plain_http_that_are_mixed_up_are_told_at_once(connect: Co
     assert words in str(raised.value)
 
 
-# --------------------------------------------------------------------------------------------------------- addresses
+# ---------------------------------------------------------------------------------------------------------
+# addresses
 
 
 @pytest.mark.parametrize(
@@ -134,17 +152,25 @@ async def test_tls_and_plain_http_that_are_mixed_up_are_told_at_once(connect: Co
         pytest.param(f"http://user:password@{'a' * 70}.example/v1", id="long_label"),
     ],
 )
-async def test_an_address_that_cannot_be_called_is_an_endpoints_error(connect: Connect, base_url: str) -> None:
+async def test_an_address_that_cannot_be_called_is_an_endpoints_error(
+    connect: Connect, base_url: str
+) -> None:
     with pytest.raises(EndpointError) as raised:
         await connect(base_url, max_retries=0).chat(ASK)
     assert "password" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("userinfo", "key"), [("", "sk-secret\n"), ("user:password@", "sk-secret")])
-async def test_headers_that_cannot_be_sent_are_an_endpoints_error(connect: Connect, userinfo: str, key: str) -> None:
+@pytest.mark.parametrize(
+    ("userinfo", "key"), [("", "sk-secret\n"), ("user:password@", "sk-secret")]
+)
+async def test_headers_that_cannot_be_sent_are_an_endpoints_error(
+    connect: Connect, userinfo: str, key: str
+) -> None:
     async with ScriptedEndpoint() as endpoint:
         with pytest.raises(EndpointError) as raised:
-            await connect(endpoint.base_url.replace("://", f"://{userinfo}"), key=key, max_retries=0).chat(ASK)
+            await connect(
+                endpoint.base_url.replace("://", f"://{userinfo}"), key=key, max_retries=0
+            ).chat(ASK)
     assert "sk-secret" not in str(raised.value) and "password" not in str(raised.value)
 
 
@@ -154,11 +180,14 @@ async def test_credentials_of_the_url_are_sent(connect: Connect) -> None:
     assert endpoint.requests[0].headers["Authorization"] == "Basic dXNlcjpwYXNzd29yZA=="
 
 
-# ----------------------------------------------------------------------------------------------------------- secrets
+# -----------------------------------------------------------------------------------------------------------
+# secrets
 
 KEY = "sk-0123456789-secret"
 ECHOES = {
-    "rejected": Reply(status=401, body={"error": {"message": f"Incorrect API key provided: {KEY}."}}),
+    "rejected": Reply(
+        status=401, body={"error": {"message": f"Incorrect API key provided: {KEY}."}}
+    ),
     "server": Reply(status=500, body=f"<html>Authorization: Bearer {KEY}</html>"),
     "malformed": Reply(body={"echo": {"authorization": f"Bearer {KEY}"}}),
     "not_json": Reply(body=f"{KEY} {KEY}"),
@@ -168,7 +197,9 @@ ECHOES = {
 
 
 @pytest.mark.parametrize("name", ECHOES)
-async def test_the_key_is_in_no_error_even_if_the_endpoint_repeats_it(connect: Connect, name: str) -> None:
+async def test_the_key_is_in_no_error_even_if_the_endpoint_repeats_it(
+    connect: Connect, name: str
+) -> None:
     async with ScriptedEndpoint(ECHOES[name]) as endpoint:
         client = connect(endpoint, key=KEY, max_retries=0)
         with pytest.raises(EndpointError) as raised:
@@ -179,10 +210,12 @@ async def test_the_key_is_in_no_error_even_if_the_endpoint_repeats_it(connect: C
         assert KEY[:8] not in text  # nor the part of it that stands before a cut
 
 
-# ------------------------------------------------------------------------------------------------------------ pauses
+# ------------------------------------------------------------------------------------------------------------
+# pauses
 
 
-# --------------------------------------------------------------------------------------------------------- time-outs
+# ---------------------------------------------------------------------------------------------------------
+# time-outs
 
 
 async def test_the_deadline_ends_an_attempt_under_way_and_all_retries(connect: Connect) -> None:
@@ -203,7 +236,8 @@ async def test_a_call_that_is_cancelled_leaves_the_endpoint_and_the_limit(connec
     assert call.cancelled()
 
 
-# ---------------------------------------------------------------------------------------------------------- sessions
+# ----------------------------------------------------------------------------------------------------------
+# sessions
 
 
 async def test_a_shared_session_is_not_closed(connect: Connect) -> None:

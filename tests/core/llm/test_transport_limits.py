@@ -50,7 +50,9 @@ async def test_an_overload_halves_the_limit_once_and_another_failure_does_not(
         client = connect(endpoint, max_concurrency=8)
         calls = [asyncio.create_task(client.chat(ASK)) for _ in range(8)]
         await endpoint.arrived(8 + peak_after)
-        await session.get(endpoint.base_url)  # whatever was sent together with the last arrival is here after this
+        await session.get(
+            endpoint.base_url
+        )  # whatever was sent together with the last arrival is here after this
         in_flight_after = endpoint.in_flight
         release.set()
         answers = await asyncio.gather(*calls)
@@ -59,7 +61,9 @@ async def test_an_overload_halves_the_limit_once_and_another_failure_does_not(
 
 
 @pytest.mark.parametrize(("share", "peak"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.0, 1)])
-async def test_a_client_may_use_a_share_of_its_limit(connect: Connect, share: float, peak: int) -> None:
+async def test_a_client_may_use_a_share_of_its_limit(
+    connect: Connect, share: float, peak: int
+) -> None:
     meetings = [Meeting(peak) for _ in range(8)]
 
     async def script(request: dict[str, Any], number: int) -> str:
@@ -102,13 +106,17 @@ def spent(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return amounts
 
 
-async def test_a_call_larger_than_the_budget_spends_all_of_it(connect: Connect, spent: list[float]) -> None:
+async def test_a_call_larger_than_the_budget_spends_all_of_it(
+    connect: Connect, spent: list[float]
+) -> None:
     async with ScriptedEndpoint() as endpoint:
         await connect(endpoint, tokens_per_minute=500, max_tokens=1000).chat(ASK)
     assert spent == [500]
 
 
-async def test_later_calls_spend_what_the_answered_ones_took_on_average(connect: Connect, spent: list[float]) -> None:
+async def test_later_calls_spend_what_the_answered_ones_took_on_average(
+    connect: Connect, spent: list[float]
+) -> None:
     reply = Reply(body=completion("fine", completion_tokens=200))
     async with ScriptedEndpoint(reply) as endpoint:
         client = connect(endpoint, tokens_per_minute=10_000, max_tokens=1000)
@@ -140,11 +148,17 @@ async def test_first_attempts_wait_for_the_budget_is_neither_of_the_deadline_nor
     monkeypatch.setattr(AsyncLimiter, "acquire", acquire)
     for module in (ledger, limits, transport):
         monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(exchange, "aiohttp", SimpleNamespace(**{**vars(aiohttp), "ClientTimeout": time_out}))
+    monkeypatch.setattr(
+        exchange, "aiohttp", SimpleNamespace(**{**vars(aiohttp), "ClientTimeout": time_out})
+    )
     async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, requests_per_minute=60, timeout_s=500.0, deadline_s=90.0, retry_delay_s=0.0)
+        client = connect(
+            endpoint, requests_per_minute=60, timeout_s=500.0, deadline_s=90.0, retry_delay_s=0.0
+        )
         answer = await client.chat(ASK)
-    assert granted == [90.0, 45.0], "the retry has what the first attempt and its own wait left of the deadline"
+    assert granted == [90.0, 45.0], (
+        "the retry has what the first attempt and its own wait left of the deadline"
+    )
     assert (answer.attempts, answer.latency_s) == (2, 55.0)
 
 

@@ -22,13 +22,19 @@ async def test_calls_spread_over_the_replicas(connect: Connect) -> None:
         await meeting.wait()
         return "fine"
 
-    async with ScriptedEndpoint(script) as first, ScriptedEndpoint(script) as second, ScriptedEndpoint(script) as third:
+    async with (
+        ScriptedEndpoint(script) as first,
+        ScriptedEndpoint(script) as second,
+        ScriptedEndpoint(script) as third,
+    ):
         client = connect(first, second, third)
         await asyncio.gather(*(client.chat(ASK) for _ in range(6)))
     assert [first.peak, second.peak, third.peak] == [2, 2, 2]
 
 
-@pytest.mark.parametrize("fault", [RESTING, Reply(status=500), Reply(drop=True), Reply(body=b"no JSON")])
+@pytest.mark.parametrize(
+    "fault", [RESTING, Reply(status=500), Reply(drop=True), Reply(body=b"no JSON")]
+)
 async def test_a_call_that_fails_at_one_succeeds_at_the_other(
     connect: Connect, pauses: list[float], fault: Reply
 ) -> None:
@@ -60,7 +66,9 @@ async def test_a_request_that_is_wrong_is_wrong_everywhere(connect: Connect) -> 
 # An endpoint answers as a proxy would: what comes to it by way of HTTP_PROXY keeps its own Host.
 
 
-async def test_a_proxy_of_the_environment_is_used(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_the_environment_is_used(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with ScriptedEndpoint("through the proxy") as proxy:
         address = proxy.base_url.removesuffix("/v1").removeprefix("http://")
         monkeypatch.setenv("HTTP_PROXY", f"http://user:password@{address}")
@@ -72,10 +80,16 @@ async def test_a_proxy_of_the_environment_is_used(connect: Connect, monkeypatch:
     assert headers["Proxy-Authorization"].startswith("Basic ")
 
 
-@pytest.mark.parametrize("proxy", ["http://user:password@{}", "user:password@{}", "http://user:password@{}:99999"])
-async def test_a_proxys_password_is_in_no_error(connect: Connect, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+@pytest.mark.parametrize(
+    "proxy", ["http://user:password@{}", "user:password@{}", "http://user:password@{}:99999"]
+)
+async def test_a_proxys_password_is_in_no_error(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
     with refusing() as dead:
-        monkeypatch.setenv("HTTP_PROXY", proxy.format(dead.removesuffix("/v1").removeprefix("http://")))
+        monkeypatch.setenv(
+            "HTTP_PROXY", proxy.format(dead.removesuffix("/v1").removeprefix("http://"))
+        )
         with pytest.raises(EndpointError) as raised:
             await connect("http://judge.invalid/v1", max_retries=0).chat(ASK)
     assert "password" not in str(raised.value)

@@ -12,7 +12,12 @@ from judgegym.llm.urls import (
     without_secret_fields,
 )
 
-LOOPBACK = ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://LOCALHOST/v1"]
+LOOPBACK = [
+    "http://localhost:8000/v1",
+    "http://127.0.0.1:8000/v1",
+    "http://[::1]:8000/v1",
+    "http://LOCALHOST/v1",
+]
 ELSEWHERE = "https://judge.example/v1"
 
 
@@ -31,7 +36,17 @@ def test_comma_separated_urls_are_split(value: str, urls: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", " , ", "localhost:8000", "ftp://a/v1", "http://", "http:///v1", "/v1", "http://a/v1,b", "http://[::1/v1"],
+    [
+        "",
+        " , ",
+        "localhost:8000",
+        "ftp://a/v1",
+        "http://",
+        "http:///v1",
+        "/v1",
+        "http://a/v1,b",
+        "http://[::1/v1",
+    ],
 )
 def test_value_that_is_no_url_is_refused(value: str) -> None:
     with pytest.raises(ValueError):
@@ -77,7 +92,9 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize(("url", "expected"), [*((url, False) for url in PRIVATE), *((url, True) for url in PUBLIC)])
+@pytest.mark.parametrize(
+    ("url", "expected"), [*((url, False) for url in PRIVATE), *((url, True) for url in PUBLIC)]
+)
 def test_host_is_public_unless_its_address_or_name_is_private(url: str, expected: bool) -> None:
     assert is_public(url) is expected
 
@@ -115,8 +132,14 @@ def test_same_host_compares_all_urls(first: str, second: str, expected: bool) ->
     [
         ("http://user:password@judge.example/v1", "http://judge.example/v1"),
         ("https://token@judge.example:8000/v1", "https://judge.example:8000/v1"),
-        ("http://a:b@one.example/v1,http://c:d@two.example/v1", "http://one.example/v1,http://two.example/v1"),
-        ("cannot reach 'http://a:p@ss@one.example' today", "cannot reach 'http://one.example' today"),
+        (
+            "http://a:b@one.example/v1,http://c:d@two.example/v1",
+            "http://one.example/v1,http://two.example/v1",
+        ),
+        (
+            "cannot reach 'http://a:p@ss@one.example' today",
+            "cannot reach 'http://one.example' today",
+        ),
         ("http://one.example/path@v1", "http://one.example/path@v1"),
         ("", ""),
     ],
@@ -129,12 +152,26 @@ def test_without_credentials_removes_user_and_password(text: str, shown: str) ->
     ("base_url", "url", "beside"),
     [
         ("http://h/v1", "http://h/v1/chat/completions", "http://h/tokenize"),
-        ("http://h/v1/?api-version=1", "http://h/v1/chat/completions?api-version=1", "http://h/tokenize?api-version=1"),
-        ("http://h/v1/chat/completions?a=b", "http://h/v1/chat/completions?a=b", "http://h/tokenize?a=b"),
-        ("http://h/openai/deployments/m?a=b", "http://h/openai/deployments/m/chat/completions?a=b", None),
+        (
+            "http://h/v1/?api-version=1",
+            "http://h/v1/chat/completions?api-version=1",
+            "http://h/tokenize?api-version=1",
+        ),
+        (
+            "http://h/v1/chat/completions?a=b",
+            "http://h/v1/chat/completions?a=b",
+            "http://h/tokenize?a=b",
+        ),
+        (
+            "http://h/openai/deployments/m?a=b",
+            "http://h/openai/deployments/m/chat/completions?a=b",
+            None,
+        ),
     ],
 )
-def test_query_of_a_base_url_stays_behind_the_path(base_url: str, url: str, beside: str | None) -> None:
+def test_query_of_a_base_url_stays_behind_the_path(
+    base_url: str, url: str, beside: str | None
+) -> None:
     endpoint = Endpoint(base_url, "m")
     assert endpoint.url == url
     assert endpoint.shown == without_credentials(base_url).partition("?")[0]
@@ -147,7 +184,10 @@ def test_query_of_a_base_url_stays_behind_the_path(base_url: str, url: str, besi
     [
         ("http://h/v1?api-version=1&sig=abc", "http://h/v1?api-version=1&sig=***"),
         ("http://h/v1?code=abc,http://g/v1?k=d", "http://h/v1?code=***,http://g/v1?k=***"),
-        ("see 'http://u:p@h?token=abc' and https://a/b#c=d", "see 'http://h?token=***' and https://a/b#c=d"),
+        (
+            "see 'http://u:p@h?token=abc' and https://a/b#c=d",
+            "see 'http://h?token=***' and https://a/b#c=d",
+        ),
         ("a=b&c=d", "a=b&c=d"),
     ],
 )
@@ -158,9 +198,34 @@ def test_values_of_a_query_are_blank_but_for_harmless_ones(text: str, shown: str
 @pytest.mark.parametrize(
     ("name", "is_secret"),
     [
-        *((name, True) for name in ("api_key", "apiKey", "X-API-Key", "access_token", "token", "client_secret", "key")),
-        *((name, True) for name in ("password", "passwd", "Authorization", "signature", "sig", "hf_token", "auth_key")),
-        *((name, False) for name in ("max_tokens", "stop_token", "top_p", "reasoning_effort", "stop", "keyword")),
+        *(
+            (name, True)
+            for name in (
+                "api_key",
+                "apiKey",
+                "X-API-Key",
+                "access_token",
+                "token",
+                "client_secret",
+                "key",
+            )
+        ),
+        *(
+            (name, True)
+            for name in (
+                "password",
+                "passwd",
+                "Authorization",
+                "signature",
+                "sig",
+                "hf_token",
+                "auth_key",
+            )
+        ),
+        *(
+            (name, False)
+            for name in ("max_tokens", "stop_token", "top_p", "reasoning_effort", "stop", "keyword")
+        ),
     ],
 )
 def test_fields_whose_names_look_like_secrets_are_blank(name: str, is_secret: bool) -> None:

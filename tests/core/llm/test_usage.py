@@ -22,8 +22,12 @@ def test_prices_are_for_a_million_tokens_and_the_cost_is_unknown_without_both(
     assert usage.cost == (cost if cost is None else pytest.approx(cost))
 
 
-@pytest.mark.parametrize(("prices", "cost"), [(Prices(3.0, 15.0), None), (Prices(0.0, 0.0), 0.0), (Prices(), None)])
-def test_cost_of_tokens_that_nobody_counted_is_unknown_unless_they_are_free(prices: Prices, cost: float | None) -> None:
+@pytest.mark.parametrize(
+    ("prices", "cost"), [(Prices(3.0, 15.0), None), (Prices(0.0, 0.0), 0.0), (Prices(), None)]
+)
+def test_cost_of_tokens_that_nobody_counted_is_unknown_unless_they_are_free(
+    prices: Prices, cost: float | None
+) -> None:
     assert prices.priced(Usage(0, 0)).cost == cost
 
 
@@ -36,7 +40,9 @@ def test_cost_of_tokens_that_nobody_counted_is_unknown_unless_they_are_free(pric
         (Prices(3.0, None, 0.3), None),
     ],
 )
-def test_cached_prompt_tokens_have_a_price_of_their_own_or_that_of_all(prices: Prices, cost: float | None) -> None:
+def test_cached_prompt_tokens_have_a_price_of_their_own_or_that_of_all(
+    prices: Prices, cost: float | None
+) -> None:
     usage = prices.priced(Usage(1000, 500, cached_prompt_tokens=800))
     assert (usage.prompt_tokens, usage.cached_prompt_tokens) == (1000, 800)
     assert usage.cost == (cost if cost is None else pytest.approx(cost))

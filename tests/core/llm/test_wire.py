@@ -14,11 +14,19 @@ def test_keys_keep_their_order() -> None:
 
 @pytest.mark.parametrize(
     ("text", "clean"),
-    [("plain é", "plain é"), ("\ud800", "�"), ("a\udc00\ud800b", "a��b"), ("\U0001f600", "\U0001f600")],
+    [
+        ("plain é", "plain é"),
+        ("\ud800", "�"),
+        ("a\udc00\ud800b", "a��b"),
+        ("\U0001f600", "\U0001f600"),
+    ],
 )
 def test_scrub_replaces_lone_surrogates(text: str, clean: str) -> None:
     assert wire.scrub(text) == clean
-    assert wire.scrub_all({text: [text, {"x": text}], "n": 1}) == {clean: [clean, {"x": clean}], "n": 1}
+    assert wire.scrub_all({text: [text, {"x": text}], "n": 1}) == {
+        clean: [clean, {"x": clean}],
+        "n": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -36,10 +44,18 @@ def test_loads_reads_what_orjson_refuses(data: bytes | str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("number", "written"),
-    [(2**64 - 1, 2**64 - 1), (-(2**63), -(2**63)), (2**64, 2.0**64), (-(10**30), -1e30), (True, True)],
+    [
+        (2**64 - 1, 2**64 - 1),
+        (-(2**63), -(2**63)),
+        (2**64, 2.0**64),
+        (-(10**30), -1e30),
+        (True, True),
+    ],
 )
 def test_an_integer_that_no_reader_holds_is_sent_as_a_float(number: int, written: float) -> None:
-    assert json.loads(wire.dumps([number])) == json.loads(wire.dumps_readable([number])) == [written]
+    assert (
+        json.loads(wire.dumps([number])) == json.loads(wire.dumps_readable([number])) == [written]
+    )
 
 
 def test_an_integer_beyond_all_floats_is_infinite() -> None:
@@ -94,7 +110,9 @@ def test_error_text_is_the_message_or_the_body(data: bytes, text: str) -> None:
     assert wire.error_text(data) == text
 
 
-@pytest.mark.parametrize("data", [b"x" * 10_000, json.dumps({"error": {"message": "x" * 10_000}}).encode()])
+@pytest.mark.parametrize(
+    "data", [b"x" * 10_000, json.dumps({"error": {"message": "x" * 10_000}}).encode()]
+)
 def test_a_long_error_is_cut(data: bytes) -> None:
     assert wire.shorten(wire.error_text(data)) == "x" * 500 + "…"
 

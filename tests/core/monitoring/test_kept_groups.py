@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from judgegym.monitoring.alarms import Alarm, RolloutPlace
-from judgegym.monitoring.kept_groups import ALARM, GAP, LATEST, MOST, OVER_THE_RUN, WORST, KeptGroups, cut
+from judgegym.monitoring.kept_groups import (
+    ALARM,
+    GAP,
+    LATEST,
+    MOST,
+    OVER_THE_RUN,
+    WORST,
+    KeptGroups,
+    cut,
+)
 from tests.core.monitoring.watched import group, rollout
 from tests.core.reports.training.made import kept_as
 
@@ -44,7 +53,11 @@ def test_the_widest_gap_of_the_whole_run_is_kept_also_when_gold_comes_late() -> 
         old = group(number, rollout(f"text {number}", 0.9), rollout("other", 1.0))
         kept.add_gold(old, {0: 0.0 if number == 77 else 0.85})
     assert 77 in of(kept, GAP) and len(of(kept, GAP)) == MOST[GAP]
-    (found,) = [json.loads(line)["group"] for line in kept.lines() if json.loads(line)["group"]["number"] == 77]
+    (found,) = [
+        json.loads(line)["group"]
+        for line in kept.lines()
+        if json.loads(line)["group"]["number"] == 77
+    ]
     assert found["gold"] == [0.0, None] and found["rollouts"][0]["gold"] == 0.0
 
 
@@ -55,7 +68,9 @@ def test_groups_of_an_alarm_stay_and_outlive_a_resumed_run_in_bounds() -> None:
     assert of(kept, ALARM) == [1_400], "what is no longer in memory cannot be kept"
     resumed = KeptGroups()
     resumed.restore([{"status": {}}, *map(json.loads, kept.lines())])
-    assert resumed.last_number == 1_500 and of(resumed, ALARM) == [1_400] and not of(resumed, LATEST)
+    assert (
+        resumed.last_number == 1_500 and of(resumed, ALARM) == [1_400] and not of(resumed, LATEST)
+    )
     other = KeptGroups()
     other.restore(map(json.loads, kept.lines("mount")))
     assert other.last_number == 0, "those of another judge of a server are its own"
@@ -81,7 +96,9 @@ def test_of_a_large_group_the_texts_of_the_best_and_the_worst_are_kept() -> None
 def test_failures_are_counted_by_cause(fields: dict[str, Any], causes: dict[str, int]) -> None:
     kept = KeptGroups()
     score = None if fields.get("status") else 1.0
-    kept.add(group(1, rollout("text", score, explanation="no answer", **{"reward": score, **fields})))
+    kept.add(
+        group(1, rollout("text", score, explanation="no answer", **{"reward": score, **fields}))
+    )
     assert dict(kept.failures) == causes
     assert kept.reasons == ({"judge_failed": "no answer"} if "status" in fields else {})
 
@@ -97,5 +114,9 @@ def test_a_text_is_cut_in_its_middle() -> None:
     text = "a" * 900 + "the end"
     assert cut(text, 907) == text
     short = cut(text, 100)
-    assert short.startswith("a" * 75) and short.endswith("the end") and "807 characters are left out" in short
+    assert (
+        short.startswith("a" * 75)
+        and short.endswith("the end")
+        and "807 characters are left out" in short
+    )
     assert math.isclose(len(short), 140, abs_tol=10)

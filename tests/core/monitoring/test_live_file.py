@@ -51,7 +51,9 @@ async def test_it_has_the_status_and_the_groups_and_follows_them(
 async def test_a_run_that_is_resumed_goes_on_with_the_numbers(tmp_path: Path) -> None:
     path = tmp_path / "live.jsonl"
     await LiveFile(path, {"": judged(1, 2, 3)}, dict, write_atomic).write()
-    monitor = TrainingMonitor(MonitorSettings(), MonitorTarget(0, "a-judge"), write=len, on_alarm=print)
+    monitor = TrainingMonitor(
+        MonitorSettings(), MonitorTarget(0, "a-judge"), write=len, on_alarm=print
+    )
     monitor.begin(tmp_path)
     assert monitor.groups == 3
     with path.open("ab") as damaged:
@@ -74,7 +76,12 @@ async def test_a_disk_that_refuses_is_said_once_and_ends_nothing(
 
 async def test_a_write_that_comes_late_does_not_replace_the_last_one(tmp_path: Path) -> None:
     """Its waiter was cancelled while its thread waited for the disk."""
-    path, is_slow, release, begun = tmp_path / "live.jsonl", [True], threading.Event(), threading.Event()
+    path, is_slow, release, begun = (
+        tmp_path / "live.jsonl",
+        [True],
+        threading.Event(),
+        threading.Event(),
+    )
 
     def slow(target: Path, content: bytes) -> None:
         if is_slow.pop() if is_slow else False:

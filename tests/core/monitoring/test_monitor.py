@@ -57,7 +57,9 @@ async def test_a_run_that_is_resumed_has_the_evidence_and_the_alarm_of_before() 
     assert again.monitor.groups == 96
     await watch(again, 97, 161, begins=90)
     checks = [*first.lines("check"), *again.lines("check")]
-    assert [check["evidence"] for check in checks] == pytest.approx([each["evidence"] for each in whole.lines("check")])
+    assert [check["evidence"] for check in checks] == pytest.approx(
+        [each["evidence"] for each in whole.lines("check")]
+    )
     assert len(first.alarms + again.alarms) == len(whole.alarms) == 1
     once_more = Watching(worth, [*first.written, *again.written])
     await watch(once_more, 161, 161, begins=90)
@@ -80,7 +82,10 @@ def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: b
         watching.monitor.end_step()
     beyond = [line["beyond"] for line in watching.lines("step")]
     assert beyond == [[], ["length_mean"], ["length_mean"], [], *[["length_mean"]] * 4]
-    assert watching.lines("step")[0]["limits"] == {"length_mean": [None, 10.0], "reward_mean": [0.5, None]}
+    assert watching.lines("step")[0]["limits"] == {
+        "length_mean": [None, 10.0],
+        "reward_mean": [0.5, None],
+    }
     if not is_alarm:
         assert watching.alarms == []
         return
@@ -93,8 +98,14 @@ def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: b
     ("wrong", "message"),
     [
         ({"monitor_limits": {"lenght": 3}}, "there is no monitor 'lenght'"),
-        ({"monitor_limits": {"length_mean": [None, None]}}, "expected the lowest and the highest value"),
-        ({"gold_judge": {"judge": "listwise"}}, "gold_judge.judge: expected one that sees each response by itself"),
+        (
+            {"monitor_limits": {"length_mean": [None, None]}},
+            "expected the lowest and the highest value",
+        ),
+        (
+            {"gold_judge": {"judge": "listwise"}},
+            "gold_judge.judge: expected one that sees each response by itself",
+        ),
         ({"gold_judge": {"judge": "rubric", "judge_modle_name": "x"}}, "judge_modle_name"),
     ],
 )
@@ -103,7 +114,9 @@ def test_settings_that_are_wrong_are_refused(wrong: dict[str, Any], message: str
         MonitorSettings(**wrong)
 
 
-CASCADE = CascadeSettings.model_validate({"cascade": "small,large", "cascade_harm": 0.02, "cascade_recheck": 0.5})
+CASCADE = CascadeSettings.model_validate(
+    {"cascade": "small,large", "cascade_harm": 0.02, "cascade_recheck": 0.5}
+)
 
 
 def cascaded(number: int, *, differs: bool, uid: str | None = None) -> MonitorGroup:
@@ -127,15 +140,21 @@ def test_a_cascade_that_breaks_its_promise_is_one_alarm() -> None:
     assert "and the promise is 2.0 %" in alarm.seen and "at most 1 of 200 runs" in alarm.seen
     assert [place.group for place in alarm.rollouts][-1] == alarm.step
     lines = watching.lines("cascade")
-    assert [line["evidence"] >= 200 for line in lines].index(True) == [line["step"] for line in lines].index(alarm.step)
+    assert [line["evidence"] >= 200 for line in lines].index(True) == [
+        line["step"] for line in lines
+    ].index(alarm.step)
     first = Watching(cascade=CASCADE)
     watch_cascade(first, 1, 25, every=10)
     again = Watching(None, first.written, CASCADE)
     watch_cascade(again, 25, 600, every=10)
-    assert (first.alarms, again.alarms[0].step) == ([], alarm.step), "a resumed run goes on with its evidence"
+    assert (first.alarms, again.alarms[0].step) == ([], alarm.step), (
+        "a resumed run goes on with its evidence"
+    )
 
 
-def test_a_cascade_that_keeps_its_promise_or_differs_on_one_row_again_and_again_is_no_alarm() -> None:
+def test_a_cascade_that_keeps_its_promise_or_differs_on_one_row_again_and_again_is_no_alarm() -> (
+    None
+):
     watching = Watching(cascade=CASCADE)
     watch_cascade(watching, 1, 2000, every=100)  # 2 % of the rechecked rows
     for number in range(2001, 2400):
@@ -157,5 +176,10 @@ async def test_fields_of_the_lines_are_those_of_the_handbook() -> None:
     watch_cascade(of_cascade, 1, 2, every=10)
     for line in (*watching.written, *of_cascade.written):
         check.add(json.loads(line))
-    of_others = ["judge", "row", "row.uid", "row.equal"]  # a reward server's, and those of `serve` with row weights
+    of_others = [
+        "judge",
+        "row",
+        "row.uid",
+        "row.equal",
+    ]  # a reward server's, and those of `serve` with row weights
     assert sorted(check.never_seen) == sorted(of_others)

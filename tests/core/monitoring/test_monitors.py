@@ -30,10 +30,20 @@ def text(seed: int, words: int = 120) -> str:
 
 def test_rewards_scores_and_groups_that_teach_nothing() -> None:
     line = step(
-        group(1, rollout(text(1), 1.0), rollout(text(2), 0.0), rollout(text(3), None, status="judge_failed")),
+        group(
+            1,
+            rollout(text(1), 1.0),
+            rollout(text(2), 0.0),
+            rollout(text(3), None, status="judge_failed"),
+        ),
         group(2, rollout(text(4), 1.0), rollout(text(5), 1.0)),
         group(3, rollout(text(6), None, status="unparsable"), rollout(text(7), 0.5)),
-        group(4, rollout("", None, reward=0.0, status="invalid_completion", format_fault="no closing tag")),
+        group(
+            4,
+            rollout(
+                "", None, reward=0.0, status="invalid_completion", format_fault="no closing tag"
+            ),
+        ),
     )
     values = line["values"]
     rewards = [1.0, 0.0, 1.0, 1.0, 0.5, 0.0]
@@ -41,10 +51,16 @@ def test_rewards_scores_and_groups_that_teach_nothing() -> None:
         (statistics.fmean(rewards), statistics.stdev(rewards))
     )
     assert values["reward_spread_within"] == pytest.approx(math.sqrt(0.5 / 2))
-    assert (values["groups_without_spread"], values["at_top"], values["at_bottom"]) == pytest.approx(
-        (1 / 2, 3 / 5, 1 / 5)
+    assert (
+        values["groups_without_spread"],
+        values["at_top"],
+        values["at_bottom"],
+    ) == pytest.approx((1 / 2, 3 / 5, 1 / 5))
+    assert (values["judge_failed_rate"], values["unparsable_rate"], values["masked_rate"]) == (
+        1 / 8,
+        1 / 8,
+        2 / 8,
     )
-    assert (values["judge_failed_rate"], values["unparsable_rate"], values["masked_rate"]) == (1 / 8, 1 / 8, 2 / 8)
     assert (values["format_fault_rate"], values["empty_rate"]) == (1 / 8, 1 / 8)
     assert line["causes"] == {"judge_failed": 1, "unparsable": 1, "invalid_completion": 1}
     assert (line["step"], line["groups"], line["rollouts"], line["masked"]) == (7, 4, 8, 2)
@@ -55,7 +71,11 @@ def test_length_and_reward_within_groups_beside_what_chance_makes() -> None:
     """Between groups long answers have low rewards here; within each, they have high ones."""
     groups = [
         group(
-            number, *(rollout("x", 0.2 * place - 0.1 * number, tokens=100 * number + 10 * place) for place in range(4))
+            number,
+            *(
+                rollout("x", 0.2 * place - 0.1 * number, tokens=100 * number + 10 * place)
+                for place in range(4)
+            ),
         )
         for number in range(1, 8)
     ]
@@ -74,7 +94,10 @@ def test_the_limit_of_chance_is_exceeded_once_in_100_times() -> None:
     for _ in range(300):
         line = step(
             *(
-                group(number, *(rollout("x", draw.random(), tokens=draw.randrange(500)) for _ in range(4)))
+                group(
+                    number,
+                    *(rollout("x", draw.random(), tokens=draw.randrange(500)) for _ in range(4)),
+                )
                 for number in range(6)
             )
         )
@@ -87,7 +110,10 @@ def test_parts_and_criteria() -> None:
     """Shares of the reward's variance within groups add up to 1."""
     rollouts = [
         rollout(
-            "x", 0.5 * one + 0.5 * two, parts={"style": 0.5 * one, "facts": 0.5 * two}, criteria={"a": one, "b": 0.5}
+            "x",
+            0.5 * one + 0.5 * two,
+            parts={"style": 0.5 * one, "facts": 0.5 * two},
+            criteria={"a": one, "b": 0.5},
         )
         for one, two in ((1.0, 0.5), (0.0, 0.0), (1.0, 0.25), (0.0, 0.75))
     ]
@@ -122,7 +148,9 @@ def test_near_duplicates_are_told_from_texts_that_share_some_words() -> None:
         ]
     ):
         assert near.add(number, f"row-{number}", facts_of(" ".join(words)).sketch) == expected
-    assert near.add(9, "row-0", facts_of(" ".join(base)).sketch) == (False, True), "of another row, too"
+    assert near.add(9, "row-0", facts_of(" ".join(base)).sketch) == (False, True), (
+        "of another row, too"
+    )
     assert near.add(9, "row-0", facts_of(" ".join(base)).sketch)[0], "of its group"
     assert NearDuplicates().add(1, "a", facts_of("  ").sketch) == (False, False)
 
@@ -134,7 +162,9 @@ def test_the_sketch_estimates_what_two_texts_share() -> None:
         mixed = [*words[:keep], *text(1_000 + seed, 120 - keep).split()]
         runs = [{*zip(each, each[1:], each[2:], strict=False)} for each in (words, mixed)]
         truth = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
-        errors.append(resemblance(facts_of(" ".join(words)).sketch, facts_of(" ".join(mixed)).sketch) - truth)
+        errors.append(
+            resemblance(facts_of(" ".join(words)).sketch, facts_of(" ".join(mixed)).sketch) - truth
+        )
     assert abs(statistics.fmean(errors)) < 0.05
     assert statistics.stdev(errors) < 0.12 < NEAR
 

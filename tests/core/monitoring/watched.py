@@ -47,7 +47,9 @@ def rollout(text: str, score: float | None, **other: Any) -> MonitorRollout:
 
 def group(number: int, *rollouts: MonitorRollout, **other: Any) -> MonitorGroup:
     uid = other.pop("uid", f"row-{number}")
-    return MonitorGroup(number, other.pop("step", number), uid, JudgeTask("Why?", ()), rollouts, **other)
+    return MonitorGroup(
+        number, other.pop("step", number), uid, JudgeTask("Why?", ()), rollouts, **other
+    )
 
 
 class SeesAll(GoldJudge):
@@ -75,7 +77,9 @@ class Watching:
             MonitorTarget(0, "a-judge", cascade=cascade),
             write=self.written.append,
             on_alarm=self.alarms.append,
-            gold=None if gold is None else SeesAll(read, GoldByScript(gold), name="gold", seed=0, close=self._close),
+            gold=None
+            if gold is None
+            else SeesAll(read, GoldByScript(gold), name="gold", seed=0, close=self._close),
         )
         with TemporaryDirectory() as folder:
             (Path(folder) / MONITOR).write_bytes(b"\n".join(earlier))

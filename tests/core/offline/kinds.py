@@ -24,7 +24,10 @@ from tests.aspects import aspect_prompt
 from tests.rubrics import rubric_prompt
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
-GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."
+GOOD = (
+    "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often "
+    "many centuries."
+)
 FAIR = "Glaciers shape valleys because ice is heavy."
 POOR = "No idea."
 SCALE = Scale(0, 9)
@@ -36,20 +39,27 @@ _LABELS = ["B>>A", "B>A", "A=B", "A>B", "A>>B"]
 class Kind:
     """A judge: its prompt for a question and an answer (beside `FAIR`, if it compares), and its verdict as a number.
 
-    `value` gives a higher number for a better answer, and `None` for a text that is not to the letter in its format.
+    `value` gives a higher number for a better answer, and `None` for a text that is not to the
+    letter in its format.
     """
 
     prompt_format: PromptFormat
     show: Callable[[str, str], list[Message]]
     value: Callable[[str], float | None]
 
-    def critique(self, question: str, answer: str, evaluation: str = "It is not bad.") -> list[Message]:
+    def critique(
+        self, question: str, answer: str, evaluation: str = "It is not bad."
+    ) -> list[Message]:
         return critique_messages(self.show(question, answer), evaluation)
 
 
 class PeerKind(Kind):
-    def critique(self, question: str, answer: str, evaluation: str = "It is not bad.") -> list[Message]:
-        return peer_prompt(question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation)).messages
+    def critique(
+        self, question: str, answer: str, evaluation: str = "It is not bad."
+    ) -> list[Message]:
+        return peer_prompt(
+            question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation)
+        ).messages
 
 
 SHARED = given_texts("Is it helpful?", GOOD, "What is known.")
@@ -58,7 +68,11 @@ SHARED = given_texts("Is it helpful?", GOOD, "What is known.")
 def _label(labels: Sequence[str]) -> Callable[[str], float | None]:
     def value(text: str) -> float | None:
         label = arena_label(text)
-        return float(labels.index(label)) if label is not None and text.endswith(f"\n[[{label}]]") else None
+        return (
+            float(labels.index(label))
+            if label is not None and text.endswith(f"\n[[{label}]]")
+            else None
+        )
 
     return value
 
@@ -79,13 +93,21 @@ def _second_score(text: str) -> float | None:
 def _feedback(output_format: Any) -> Callable[[str], float | None]:
     def value(text: str) -> float | None:
         own = text[text.rfind("\n\n") + 2 :] if "\n\n" in text else text
-        return SCORE_PARSERS[output_format](own, SCALE) if is_strict_feedback(own, output_format, SCALE) else None
+        return (
+            SCORE_PARSERS[output_format](own, SCALE)
+            if is_strict_feedback(own, output_format, SCALE)
+            else None
+        )
 
     return value
 
 
-def _arena(protocol: Any, layout: PromptLayout = "published") -> Callable[[str, str], list[Message]]:
-    return lambda question, answer: game_prompt(question, answer, FAIR, protocol=protocol, layout=layout).messages
+def _arena(
+    protocol: Any, layout: PromptLayout = "published"
+) -> Callable[[str, str], list[Message]]:
+    return lambda question, answer: (
+        game_prompt(question, answer, FAIR, protocol=protocol, layout=layout).messages
+    )
 
 
 def _rubric(
@@ -93,18 +115,28 @@ def _rubric(
 ) -> Callable[[str, str], list[Message]]:
     rubric = Rubric("Is it helpful?", {9: "perfect"}, SCALE)
     return lambda question, answer: (
-        rubric_prompt(question, answer, rubric, reference, output_format=output_format, layout=layout).messages
+        rubric_prompt(
+            question, answer, rubric, reference, output_format=output_format, layout=layout
+        ).messages
     )
 
 
 KINDS = {
     "arena": Kind(ARENA_PROMPT, _arena("three_way"), _label(_LABELS[1:4])),
     "arena_of_five": Kind(ARENA_PROMPT, _arena("arena_hard_v0.1"), _label(_LABELS)),
-    "arena_shared_first": Kind(ARENA_PROMPT, _arena("three_way", "shared_first"), _label(_LABELS[1:4])),
-    "choice": Kind(CHOICE_PROMPT, lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR]).messages, _letter),
+    "arena_shared_first": Kind(
+        ARENA_PROMPT, _arena("three_way", "shared_first"), _label(_LABELS[1:4])
+    ),
+    "choice": Kind(
+        CHOICE_PROMPT,
+        lambda asked, answer: choice_prompt(asked, [FAIR, answer, POOR]).messages,
+        _letter,
+    ),
     "arena_with_shared_texts": Kind(
         ARENA_PROMPT,
-        lambda asked, answer: game_prompt(asked, answer, FAIR, protocol="three_way", shared=SHARED).messages,
+        lambda asked, answer: (
+            game_prompt(asked, answer, FAIR, protocol="three_way", shared=SHARED).messages
+        ),
         _label(_LABELS[1:4]),
     ),
     "choice_with_shared_texts": Kind(
@@ -116,12 +148,15 @@ KINDS = {
         LISTWISE_PROMPT,
         lambda asked, answer: (
             listwise_prompt(
-                shared_texts(JudgeTask(asked, (), reference=GOOD)), dict(zip(IDS, (FAIR, answer), strict=True))
+                shared_texts(JudgeTask(asked, (), reference=GOOD)),
+                dict(zip(IDS, (FAIR, answer), strict=True)),
             ).messages
         ),
         _second_score,
     ),
-    "rating": Kind(RATING_PROMPT, lambda asked, answer: rating_prompt(asked, answer).messages, rating),
+    "rating": Kind(
+        RATING_PROMPT, lambda asked, answer: rating_prompt(asked, answer).messages, rating
+    ),
     "aspect": Kind(
         ASPECT_PROMPT,
         lambda asked, answer: aspect_prompt(CORRECTNESS, answer, asked).messages,
@@ -129,7 +164,9 @@ KINDS = {
     ),
     "aspect_shared_first": Kind(
         ASPECT_PROMPT,
-        lambda asked, answer: aspect_prompt(CORRECTNESS, answer, asked, layout="shared_first").messages,
+        lambda asked, answer: (
+            aspect_prompt(CORRECTNESS, answer, asked, layout="shared_first").messages
+        ),
         lambda text: binary_verdict(text),
     ),
     "rubric_shared_first": Kind(

@@ -25,7 +25,12 @@ ARENA = KINDS["arena"]
 @pytest.mark.slow
 def test_answers_are_the_same_in_every_process() -> None:
     bodies = [
-        {"model": "m", "seed": 3, "n": 2, "messages": [{"role": "user", "content": "Why is the sky blue at noon?"}]},
+        {
+            "model": "m",
+            "seed": 3,
+            "n": 2,
+            "messages": [{"role": "user", "content": "Why is the sky blue at noon?"}],
+        },
         {"model": "j", "n": 2, "messages": ARENA.show("Why is the sky blue?", "Light scatters.")},
     ]
     script = (
@@ -49,19 +54,29 @@ def test_answers_are_the_same_in_every_process() -> None:
 
 
 def test_a_prompt_of_no_judge_gets_prose_or_from_a_judge_alone_an_error_with_its_titles() -> None:
-    request = request_of([{"role": "user", "content": "### Principles\n\nBe brief.\n\n[Answer]\nWell."}])
+    request = request_of(
+        [{"role": "user", "content": "### Principles\n\nBe brief.\n\n[Answer]\nWell."}]
+    )
     assert "[[" not in answers(request)[0]
-    with pytest.raises(BadRequest, match=r"does not know this prompt.*--prompt.*'Principles', 'Answer'"):
+    with pytest.raises(
+        BadRequest, match=r"does not know this prompt.*--prompt.*'Principles', 'Answer'"
+    ):
         answers(request, judge_only=True)
     assert answers(request_of(ARENA.show("Why?", "So.")), judge_only=True)[0].endswith("]]")
 
 
-@pytest.mark.parametrize("messages", [ARENA.show("Why?", "So."), [{"role": "user", "content": "Why?"}]])
-def test_thinking_comes_first_when_a_system_message_asks_for_it(messages: list[dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "messages", [ARENA.show("Why?", "So."), [{"role": "user", "content": "Why?"}]]
+)
+def test_thinking_comes_first_when_a_system_message_asks_for_it(
+    messages: list[dict[str, str]],
+) -> None:
     text = answers(request_of([{"role": "system", "content": THINKING}, *messages]))[0]
     found = re.fullmatch(r"<think>\n(.+?)\n</think>\n\n(.+)", text, re.DOTALL)
     assert found and found[1].strip() and "think>" not in found[1] + found[2]
-    assert "think>" not in answers(request_of([*messages, {"role": "user", "content": THINKING}]))[0]
+    assert (
+        "think>" not in answers(request_of([*messages, {"role": "user", "content": THINKING}]))[0]
+    )
 
 
 @given(st.text(), st.integers(0, 9))
@@ -69,7 +84,10 @@ def test_noise_holds_nothing_that_a_parser_could_take(prompt: str, index: int) -
     assert re.fullmatch(r"[a-z]{4,}( [a-z]{4,})+", noise(request_of(prompt), index))
 
 
-PROMPT = "Explain how a suspension bridge carries traffic: cables, towers, anchors, deck stiffness and wind loads."
+PROMPT = (
+    "Explain how a suspension bridge carries traffic: cables, towers, anchors, deck stiffness and "
+    "wind loads."
+)
 MODELS = [f"model-{number}" for number in range(12)]
 
 
@@ -80,7 +98,9 @@ MODELS = [f"model-{number}" for number in range(12)]
     seed=st.integers(0, 99),
     index=st.integers(0, 9),
 )
-def test_an_answer_has_40_to_220_words(prompt: str, model: str, temperature: float, seed: int, index: int) -> None:
+def test_an_answer_has_40_to_220_words(
+    prompt: str, model: str, temperature: float, seed: int, index: int
+) -> None:
     request = request_of(prompt, model=model, temperature=temperature, seed=seed)
     assert 40 <= len(write(request, index).split()) <= 220
 
@@ -93,4 +113,10 @@ def test_choices_and_seeds_differ_above_temperature_0_only(temperature: float, c
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_text_is_about_the_prompt(model: str) -> None:
-    assert len(set(salient_words(PROMPT)) & set(salient_words(write(request_of(PROMPT, model=model), 0)))) >= 3
+    assert (
+        len(
+            set(salient_words(PROMPT))
+            & set(salient_words(write(request_of(PROMPT, model=model), 0)))
+        )
+        >= 3
+    )

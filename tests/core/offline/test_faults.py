@@ -4,7 +4,15 @@ import pytest
 
 from judgegym.offline.faults import FAULTS, Faults
 
-RATES = {"429": 0.1, "500": 0.05, "drop": 0.02, "timeout": 0.02, "garbage": 0.05, "empty": 0.01, "malformed": 0.15}
+RATES = {
+    "429": 0.1,
+    "500": 0.05,
+    "drop": 0.02,
+    "timeout": 0.02,
+    "garbage": 0.05,
+    "empty": 0.01,
+    "malformed": 0.15,
+}
 
 
 def test_draws_are_a_function_of_digest_and_attempt() -> None:
@@ -17,7 +25,9 @@ def test_draws_are_a_function_of_digest_and_attempt() -> None:
 
 def test_rates_of_0_and_1_are_never_and_always() -> None:
     assert {Faults().draw(str(number), 1) for number in range(200)} == {None}
-    assert {Faults({"empty": 0, "drop": 1}).draw(str(number), 1) for number in range(200)} == {"drop"}
+    assert {Faults({"empty": 0, "drop": 1}).draw(str(number), 1) for number in range(200)} == {
+        "drop"
+    }
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,10 @@ async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -
     ("flags", "named"),
     [
         (["--faults", '{"429": 1.5}'], ["429", "1.5"]),
-        (["--faults", '{"half_header": 1}'], ["unknown kind of fault 'half_header'", "400 to 599", *FAULTS]),
+        (
+            ["--faults", '{"half_header": 1}'],
+            ["unknown kind of fault 'half_header'", "400 to 599", *FAULTS],
+        ),
         (["--faults"], ["--faults"]),
         (["--slow_ms", "-1"], ["slow_ms", "-1"]),
         (["--away", "5"], ["REQUEST:SECONDS", "'5'"]),
@@ -75,14 +78,18 @@ def test_a_wrong_flag_is_one_line_and_code_2(
 def test_a_port_in_use_is_one_line_and_code_2() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
-        run = subprocess.run([*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+        run = subprocess.run(
+            [*COMMAND, "--port", port], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+        )
     assert run.returncode == 2 and run.stdout == ""
     assert run.stderr.count("\n") == 1 and port in run.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_a_signal_ends_it_at_once_also_with_requests_open(number: signal.Signals, code: int) -> None:
+async def test_a_signal_ends_it_at_once_also_with_requests_open(
+    number: signal.Signals, code: int
+) -> None:
     with running("--faults", '{"timeout": 1}') as (process, url):
         async with aiohttp.ClientSession() as session:
             waiting = asyncio.create_task(post(session, url, BODY))

@@ -19,10 +19,14 @@ async def test_answers_tell_of_it_only_if_they_are_to() -> None:
     async def usages(**settings: Any) -> list[Any]:
         body = {"model": "m", "messages": [{"role": "user", "content": TEXT}]}
         async with serving(**settings) as root, aiohttp.ClientSession() as session:
-            answers = [await session.post(f"{root}/v1/chat/completions", json=body) for _ in range(2)]
+            answers = [
+                await session.post(f"{root}/v1/chat/completions", json=body) for _ in range(2)
+            ]
             return [(await answer.json())["usage"] for answer in answers]
 
-    assert [usage["prompt_tokens_details"]["cached_tokens"] for usage in await usages(prefix_cache=True)] == [0, 160]
+    assert [
+        usage["prompt_tokens_details"]["cached_tokens"] for usage in await usages(prefix_cache=True)
+    ] == [0, 160]
     assert not any("prompt_tokens_details" in usage for usage in await usages())
 
 
@@ -39,4 +43,6 @@ async def test_a_group_takes_more_from_the_cache_with_what_it_shares_first() -> 
 
     published, shared_first = await cached("published"), await cached("shared_first")
     assert published > 0
-    assert shared_first > published + 2 * 150, "the second and the third answer meet the baseline in both games"
+    assert shared_first > published + 2 * 150, (
+        "the second and the third answer meet the baseline in both games"
+    )

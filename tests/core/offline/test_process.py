@@ -14,12 +14,18 @@ import judgegym.offline
 from judgegym.offline import StandIn
 
 ROOT = Path(judgegym.offline.__file__).parents[2]
-BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse."}]}
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Describe a lighthouse."}],
+}
 LIMIT = 60.0
 
 
 async def post(url: str, body: dict[str, Any]) -> tuple[int, Any]:
-    async with aiohttp.ClientSession() as session, session.post(url + "/chat/completions", json=body) as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url + "/chat/completions", json=body) as response,
+    ):
         return response.status, await response.json()
 
 
@@ -70,7 +76,9 @@ async def test_its_settings_reach_the_server() -> None:
         ({"faults": {"often": 1.0}}, "often"),
     ],
 )
-def test_wrong_settings_are_refused_before_anything_starts(settings: dict[str, Any], named: str) -> None:
+def test_wrong_settings_are_refused_before_anything_starts(
+    settings: dict[str, Any], named: str
+) -> None:
     with pytest.raises(ValueError, match=named):
         StandIn(**settings)
 
@@ -102,7 +110,11 @@ asyncio.run(main())
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_child_ends_with_its_parent(number: signal.Signals) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", PARENT],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as parent:
         try:
             assert parent.stdout is not None

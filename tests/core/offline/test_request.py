@@ -21,13 +21,24 @@ def test_reads_the_fields_and_their_defaults() -> None:
         1,
         None,
     )
-    full = parse_request(orjson.dumps({**VALID, "temperature": 0, "seed": -3, "n": 2, "max_tokens": 7}))
+    full = parse_request(
+        orjson.dumps({**VALID, "temperature": 0, "seed": -3, "n": 2, "max_tokens": 7})
+    )
     assert (full.temperature, full.seed, full.n, full.max_tokens) == (0.0, -3, 2, 7)
-    assert parse_request(orjson.dumps({**VALID, "max_completion_tokens": 5, "max_tokens": None})).max_tokens == 5
+    assert (
+        parse_request(
+            orjson.dumps({**VALID, "max_completion_tokens": 5, "max_tokens": None})
+        ).max_tokens
+        == 5
+    )
 
 
 def test_joins_the_parts_of_a_message() -> None:
-    parts = [{"type": "text", "text": "one "}, {"type": "image_url"}, {"type": "text", "text": "two"}]
+    parts = [
+        {"type": "text", "text": "one "},
+        {"type": "image_url"},
+        {"type": "text", "text": "two"},
+    ]
     messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None}]
     request = parse_request(orjson.dumps({**VALID, "messages": messages}))
     assert request.messages == (RequestMessage("user", "one two"), RequestMessage("assistant", ""))
@@ -35,7 +46,9 @@ def test_joins_the_parts_of_a_message() -> None:
 
 def test_a_stream_is_the_same_request_sent_otherwise() -> None:
     plain = parse_request(orjson.dumps({**VALID, "stream": False}))
-    stream = parse_request(orjson.dumps({**VALID, "stream": True, "stream_options": {"include_usage": True}}))
+    stream = parse_request(
+        orjson.dumps({**VALID, "stream": True, "stream_options": {"include_usage": True}})
+    )
     assert (plain.stream, bool(plain.stream_options.include_usage)) == (False, False)
     assert (stream.stream, stream.stream_options.include_usage) == (True, True)
     assert plain.digest == stream.digest == parse_request(orjson.dumps(VALID)).digest
@@ -64,19 +77,39 @@ def test_a_wrong_field_is_named(change: dict[str, Any], param: str) -> None:
         parse_request(orjson.dumps({**VALID, **change}))
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b'{"model": NaN}', b"[" * 5000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b'{"model": NaN}', b"[" * 5000]
+)
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         parse_request(body)
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["role", "content", "text"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["role", "content", "text"]), inner)
+    ),
     max_leaves=12,
 )
 FIELDS = st.sampled_from(
-    ["model", "messages", "temperature", "seed", "n", "max_tokens", "stream", "stream_options", "logprobs", "other"]
+    [
+        "model",
+        "messages",
+        "temperature",
+        "seed",
+        "n",
+        "max_tokens",
+        "stream",
+        "stream_options",
+        "logprobs",
+        "other",
+    ]
 )
 
 

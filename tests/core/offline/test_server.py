@@ -25,10 +25,15 @@ from tests.core.offline.kinds import KINDS
 from tests.core.offline.server import request_of, serving
 from tests.rubrics import rubric_prompt
 
-BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}],
+}
 
 
-async def post(root: str, body: dict[str, Any], path: str = "/v1/chat/completions") -> tuple[int, Any]:
+async def post(
+    root: str, body: dict[str, Any], path: str = "/v1/chat/completions"
+) -> tuple[int, Any]:
     async with aiohttp.ClientSession() as session, session.post(root + path, json=body) as response:
         return response.status, await response.json()
 
@@ -58,19 +63,29 @@ async def test_answers_over_http_are_those_of_the_pure_function(path: str) -> No
     assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
 
 
-SAID = {"role": "assistant", "content": [{"type": "output_text", "text": "Tall.", "annotations": []}]}
+SAID = {
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Tall.", "annotations": []}],
+}
 
 
 @pytest.mark.parametrize(
     ("fields", "messages"),
     [
-        ({"input": "Describe a lighthouse."}, [{"role": "user", "content": "Describe a lighthouse."}]),
+        (
+            {"input": "Describe a lighthouse."},
+            [{"role": "user", "content": "Describe a lighthouse."}],
+        ),
         (
             {
                 "instructions": "Be brief.",
                 "input": [
                     {"type": "reasoning", "summary": []},
-                    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "A lighthouse?"}]},
+                    {
+                        "type": "message",
+                        "role": "user",
+                        "content": [{"type": "input_text", "text": "A lighthouse?"}],
+                    },
                     {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
                     {"type": "function_call_output", "call_id": "c", "output": "white"},
                     {**SAID, "type": "message", "id": "m", "status": "completed"},
@@ -85,10 +100,14 @@ SAID = {"role": "assistant", "content": [{"type": "output_text", "text": "Tall."
         ),
     ],
 )
-async def test_responses_are_answered_as_the_same_chat_is(fields: dict[str, Any], messages: list[Any]) -> None:
+async def test_responses_are_answered_as_the_same_chat_is(
+    fields: dict[str, Any], messages: list[Any]
+) -> None:
     both = {"model": "m", "temperature": 0.5}
     async with serving(faults=Faults({"500": 1.0})) as root:
-        status, data = await post(root, {**both, **fields, "metadata": {"extra_body": '{"seed": 3}'}}, "/v1/responses")
+        status, data = await post(
+            root, {**both, **fields, "metadata": {"extra_body": '{"seed": 3}'}}, "/v1/responses"
+        )
         _, short = await post(root, {**both, **fields, "max_output_tokens": 4}, "/v1/responses")
     (text,) = answers(request_of(messages, **both, seed=3))
     (message,) = data["output"]
@@ -98,8 +117,14 @@ async def test_responses_are_answered_as_the_same_chat_is(fields: dict[str, Any]
         "assistant",
         text,
     )
-    assert data["usage"]["total_tokens"] == data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
-    assert (short["status"], short["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert (
+        data["usage"]["total_tokens"]
+        == data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
+    )
+    assert (short["status"], short["incomplete_details"]) == (
+        "incomplete",
+        {"reason": "max_output_tokens"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +136,9 @@ async def test_responses_are_answered_as_the_same_chat_is(fields: dict[str, Any]
         ({"temperature": 7}, "temperature"),
     ],
 )
-async def test_wrong_request_for_a_response_names_the_field(wrong: dict[str, Any], name: str) -> None:
+async def test_wrong_request_for_a_response_names_the_field(
+    wrong: dict[str, Any], name: str
+) -> None:
     async with serving() as root:
         status, data = await post(root, {"model": "m", "input": "Why?", **wrong}, "/v1/responses")
     assert (status, f"'{name}'" in data["error"]["message"]) == (400, True)
@@ -119,11 +146,17 @@ async def test_wrong_request_for_a_response_names_the_field(wrong: dict[str, Any
 
 @pytest.mark.parametrize("scale", [Scale(), Scale(0, 9), Scale(2, 3)])
 @pytest.mark.parametrize("output_format", list(TAGS))
-async def test_an_expected_score_can_be_read_of_an_answer(scale: Scale, output_format: RubricFormat) -> None:
-    # The material has tags, digits and characters of several bytes; nothing of it may be taken for the score.
+async def test_an_expected_score_can_be_read_of_an_answer(
+    scale: Scale, output_format: RubricFormat
+) -> None:
+    # The material has tags, digits and characters of several bytes; nothing of it may be taken for
+    # the score.
     response = "Zwölf Leuchttürme – 灯台 – [SCORE] 9 [RESULT] 9"
     messages = rubric_prompt(
-        "Describe a lighthouse.", response, Rubric("Is it “good”?", scale=scale), output_format=output_format
+        "Describe a lighthouse.",
+        response,
+        Rubric("Is it “good”?", scale=scale),
+        output_format=output_format,
     ).messages
     async with serving() as root:
         _, data = await post(root, {"model": "m", "messages": messages, **REQUEST})
@@ -143,14 +176,21 @@ async def test_a_malformed_body_is_a_400_in_openai_form(body: bytes) -> None:
         found = await stats(root)
     assert response.status == 400
     assert data["error"]["type"] == "invalid_request_error" and data["error"]["message"]
-    assert (found["requests"], found["answers"], found["faults"], found["by_model"]) == (1, 0, {}, {})
+    assert (found["requests"], found["answers"], found["faults"], found["by_model"]) == (
+        1,
+        0,
+        {},
+        {},
+    )
 
 
 async def test_a_judge_alone_answers_a_prompt_that_it_does_not_know_with_a_400() -> None:
     async with serving(judge_only=True) as root:
         status, data = await post(root, BODY)
         judged, _ = await post(root, {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")})
-    assert (status, judged) == (400, 200) and "does not know this prompt" in data["error"]["message"]
+    assert (status, judged) == (400, 200) and "does not know this prompt" in data["error"][
+        "message"
+    ]
 
 
 @pytest.mark.parametrize("retry_after", [None, 2])
@@ -165,7 +205,11 @@ async def test_a_status_fault_is_that_status_and_429_and_503_say_when_to_retry(
         found = await stats(root)
     assert response.status == status and data["error"]["code"] == str(status)
     assert ("Retry-After" in response.headers) == (status in (429, 503) and retry_after == 2)
-    assert found["faults"] == {str(status): 1} and found["answers"] == 0 and found["by_model"] == {"m": 1}
+    assert (
+        found["faults"] == {str(status): 1}
+        and found["answers"] == 0
+        and found["by_model"] == {"m": 1}
+    )
 
 
 OUTCOMES = {
@@ -188,10 +232,15 @@ OUTCOMES = {
 async def test_a_fault_has_its_outcome_for_a_client(name: str) -> None:
     body = {**BODY, "n": 3}
     right = answers(request_of(BODY["messages"], model="m", n=3))
-    async with serving(faults=Faults({name: 1}), slow_ms=20) as root, aiohttp.ClientSession() as session:
+    async with (
+        serving(faults=Faults({name: 1}), slow_ms=20) as root,
+        aiohttp.ClientSession() as session,
+    ):
         timeout = aiohttp.ClientTimeout(total=0.2 if name == "timeout" else None)
         try:
-            async with session.post(root + "/v1/chat/completions", json=body, timeout=timeout) as response:
+            async with session.post(
+                root + "/v1/chat/completions", json=body, timeout=timeout
+            ) as response:
                 outcome = of_answer(RawResponse(response.status, await response.read()), Habits(""))
         except (aiohttp.ClientError, asyncio.TimeoutError):
             found = "no answer"
@@ -210,7 +259,9 @@ async def test_server_that_goes_away_resets_and_refuses_and_comes_back() -> None
     async with serving(latency_ms=3000, away=[Outage(2, 3.0)]) as root:
         first = asyncio.create_task(post(root, {**BODY, "seed": 1}))
         await until(root, in_flight=1)
-        outcomes = await asyncio.gather(first, post(root, {**BODY, "seed": 2}), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            first, post(root, {**BODY, "seed": 2}), return_exceptions=True
+        )
         assert all(isinstance(outcome, aiohttp.ClientConnectionError) for outcome in outcomes)
         with pytest.raises(aiohttp.ClientConnectorError):
             await post(root, BODY)
@@ -232,7 +283,9 @@ def test_connection_that_is_accepted_as_the_server_goes_away_is_reset() -> None:
         socket_ = process.listen("127.0.0.1", 0)
         async with listener.serving(socket_):
             with contextlib.closing(socket.create_connection(socket_.getsockname())) as client:
-                await asyncio.sleep(0)  # this iteration of the loop accepts it; the next would give it a transport
+                await asyncio.sleep(
+                    0
+                )  # this iteration of the loop accepts it; the next would give it a transport
                 listener.go_away(0.01)
                 client.setblocking(False)
                 return await asyncio.get_running_loop().sock_recv(client, 1)
@@ -250,17 +303,23 @@ async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None
 
     async def run() -> tuple[list[int], dict[str, Any]]:
         async with serving(faults=Faults(rates)) as root:
-            statuses = [(await post(root, {**BODY, "seed": seed}))[0] for seed in (1, 2) for _ in range(8)]
+            statuses = [
+                (await post(root, {**BODY, "seed": seed}))[0] for seed in (1, 2) for _ in range(8)
+            ]
             return statuses, await stats(root)
 
     (first, counts), (second, _) = await run(), await run()
     assert first == second
     assert len(set(first)) == 3 and first[:8] != first[8:]
     seen = Counter(first)
-    assert counts["faults"] == {"500": seen[500], "429": seen[429]} and counts["answers"] == seen[200]
+    assert (
+        counts["faults"] == {"500": seen[500], "429": seen[429]} and counts["answers"] == seen[200]
+    )
 
 
-async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_policy_does_not() -> None:
+async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_policy_does_not() -> (
+    None
+):
     form = arena_form(ARENA_LABELS)
     asked = {"model": "m", "messages": form.asked_in(KINDS["arena"].show("Why?", "So."))}
     async with serving() as root:
@@ -280,4 +339,6 @@ async def test_an_endpoint_of_text_only_refuses_a_schema() -> None:
     async with serving(text_only=True) as root:
         refused, error = await post(root, {**BODY, "response_format": form.response_format})
         taken, _ = await post(root, {**BODY, "response_format": {"type": "text"}})
-    assert (refused, taken) == (400, 200) and "response_format is not supported" in error["error"]["message"]
+    assert (refused, taken) == (400, 200) and "response_format is not supported" in error["error"][
+        "message"
+    ]

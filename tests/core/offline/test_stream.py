@@ -10,7 +10,10 @@ import pytest
 from tests.core.offline.server import serving
 from tests.faults.further_faults import BROKEN, LAST_WORD, NO_COMPLETION, faults
 
-BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}],
+}
 STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
 UNREADABLE = ("huge_body", "bad_gzip", "wrong_type")
@@ -41,11 +44,16 @@ def joined(chunks: Sequence[dict[str, Any]], index: int) -> dict[str, Any]:
 
 
 async def posted(root: str, body: dict[str, Any]) -> tuple[aiohttp.ClientResponse, bytes]:
-    async with aiohttp.ClientSession() as session, session.post(root + "/v1/chat/completions", json=body) as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(root + "/v1/chat/completions", json=body) as response,
+    ):
         return response, await response.read()
 
 
-@pytest.mark.parametrize("fields", [{}, {"max_tokens": 5}, {"logprobs": True, "return_token_ids": True}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"max_tokens": 5}, {"logprobs": True, "return_token_ids": True}]
+)
 async def test_the_events_make_up_the_answer_of_the_same_request(fields: dict[str, Any]) -> None:
     thinking = {"role": "system", "content": "Think in <think> tags."}
     body = {**BODY, "messages": [thinking, *BODY["messages"]], "n": 3, **fields}
@@ -62,7 +70,11 @@ async def test_the_events_make_up_the_answer_of_the_same_request(fields: dict[st
         found = joined(chunks, choice["index"])
         assert {name: found[name] for name in choice["message"]} == choice["message"]
         assert found["content"].startswith("<think>")
-        assert found["finish_reason"] == choice["finish_reason"] == ("length" if "max_tokens" in fields else "stop")
+        assert (
+            found["finish_reason"]
+            == choice["finish_reason"]
+            == ("length" if "max_tokens" in fields else "stop")
+        )
         assert found["entries"] == ((choice["logprobs"] or {}).get("content") or [])
         assert found["token_ids"] == choice.get("token_ids", [])
     assert [chunk.get("prompt_token_ids") for chunk in chunks if "prompt_token_ids" in chunk] == (
@@ -72,7 +84,9 @@ async def test_the_events_make_up_the_answer_of_the_same_request(fields: dict[st
     assert all(chunk["usage"] is None for chunk in chunks[:-1])
 
 
-@pytest.mark.parametrize("kind", ["429", *(kind for kind in NO_COMPLETION if kind not in UNREADABLE)])
+@pytest.mark.parametrize(
+    "kind", ["429", *(kind for kind in NO_COMPLETION if kind not in UNREADABLE)]
+)
 async def test_fault_without_completion_comes_before_the_stream(kind: str) -> None:
     async with serving(faults=faults({kind: 1})) as root, aiohttp.ClientSession() as session:
         found = []
@@ -93,7 +107,9 @@ async def test_broken_completion_is_broken_within_the_stream(kind: str) -> None:
         response, streamed = await posted(root, {**BODY, "n": 2, **STREAM})
     choices, chunks = orjson.loads(whole)["choices"], chunks_of(streamed)
     assert response.content_type == "text/event-stream"
-    assert {each["index"] for chunk in chunks for each in chunk["choices"]} == {each["index"] for each in choices}
+    assert {each["index"] for chunk in chunks for each in chunk["choices"]} == {
+        each["index"] for each in choices
+    }
     if kind == "duplicate_choices":  # two that say to be the same one
         return
     for choice in choices:

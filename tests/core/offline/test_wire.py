@@ -9,18 +9,27 @@ from tests.core.offline.server import request_of
 
 def entries_of(request: Any, text: str) -> list[dict[str, Any]]:
     """The entries of the tokens of the one choice."""
-    entries: list[dict[str, Any]] = protocol.completion(request, [text])["choices"][0]["logprobs"]["content"]
+    entries: list[dict[str, Any]] = protocol.completion(request, [text])["choices"][0]["logprobs"][
+        "content"
+    ]
     return entries
 
 
 def test_a_completion_has_the_shape_that_clients_read() -> None:
     request = request_of("Twelve chars", n=2, max_tokens=2)
     data = protocol.completion(request, ["one two three", "one"])
-    assert data == protocol.completion(request, ["one two three", "one"]) == orjson.loads(orjson.dumps(data))
+    assert (
+        data
+        == protocol.completion(request, ["one two three", "one"])
+        == orjson.loads(orjson.dumps(data))
+    )
     assert data["id"].startswith("chatcmpl-") and data["object"] == "chat.completion"
     assert protocol.completion(request_of("Other"), ["one"])["id"] != data["id"]
     assert data["created"] == 0 and data["model"] == "some-model"
-    assert [(choice["index"], choice["finish_reason"]) for choice in data["choices"]] == [(0, "length"), (1, "stop")]
+    assert [(choice["index"], choice["finish_reason"]) for choice in data["choices"]] == [
+        (0, "length"),
+        (1, "stop"),
+    ]
     assert [choice["message"] for choice in data["choices"]] == [
         {"role": "assistant", "content": "one two"},
         {"role": "assistant", "content": "one"},
@@ -31,7 +40,9 @@ def test_a_completion_has_the_shape_that_clients_read() -> None:
 
 
 def test_a_text_that_is_cut_off_has_no_token_that_ends_it() -> None:
-    entries = entries_of(request_of("Go.", logprobs=True, top_logprobs=3, max_tokens=2), "It is so.")
+    entries = entries_of(
+        request_of("Go.", logprobs=True, top_logprobs=3, max_tokens=2), "It is so."
+    )
     assert [entry["token"] for entry in entries] == list("It is")
 
 

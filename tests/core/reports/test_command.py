@@ -56,13 +56,20 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
     other.mkdir()
     (other / "samples.jsonl").write_text('{"doc_id": 1}\n')
     cases = {
-        (tmp_path / "missing",): "missing: there is no such run directory, scored file or file of groups",
+        (
+            tmp_path / "missing",
+        ): "missing: there is no such run directory, scored file or file of groups",
         (tmp_path / "empty",): "is no run directory",
         (
             tmp_path / "words.jsonl",
-        ): "words.jsonl, line 1: neither a row of a scored file nor a group of rollouts: scores: Field required",
+        ): "words.jsonl, line 1: neither a row of a scored file nor a group of rollouts: scores: "
+        "Field required",
         (other,): "samples.jsonl: none of its lines can be read, such as line 1: without 'uid'",
-        (run, "--output", tmp_path / "missing" / "page.html"): "missing/page.html cannot be written: No such file",
+        (
+            run,
+            "--output",
+            tmp_path / "missing" / "page.html",
+        ): "missing/page.html cannot be written: No such file",
     }
     for words, expected in cases.items():
         assert report(*words) == 2
@@ -71,12 +78,17 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
     assert sorted(each.name for each in run.iterdir()) == ["samples.jsonl"], "and nothing is left"
 
 
-def test_a_file_that_is_no_run_is_refused_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_run_is_refused_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = {tmp_path / "notes.html": "<html></html>", tmp_path / "empty.jsonl": ""}
     for path, text in files.items():
         path.write_text(text)
         assert report(path) == 2
-        assert "expected a run directory, a file of score, or one of process" in capsys.readouterr().err
+        assert (
+            "expected a run directory, a file of score, or one of process"
+            in capsys.readouterr().err
+        )
         assert path.read_text() == text
     assert {*tmp_path.iterdir()} == {*files}
 
@@ -86,8 +98,12 @@ def test_a_folder_of_runs_names_them(run: Path, capsys: pytest.CaptureFixture[st
     assert f"expected one of its runs: {run}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--samples=0"], ["--samples=some"], ["--order=best"], ["--nope"]])
-def test_wrong_flags_are_exit_code_2(run: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["--samples=0"], ["--samples=some"], ["--order=best"], ["--nope"]]
+)
+def test_wrong_flags_are_exit_code_2(
+    run: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         report(run, *words)
     assert ended.value.code == 2
@@ -95,7 +111,9 @@ def test_wrong_flags_are_exit_code_2(run: Path, words: list[str], capsys: pytest
     assert said.startswith("report: ") and said.count("\n") == 1
 
 
-def test_help_fits_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(os.environ, "COLUMNS", "80")
     with pytest.raises(SystemExit) as ended:
         report("--help")

@@ -15,7 +15,9 @@ import pytest
 from judgegym.reports.document import document, json_block, packed_block
 from tests.chromium import needs_chromium, watched
 
-HOSTILE = "</script><script>alert(1)</script><!-- <script> {{ 7 * 7 }} \u202e \u2028 \x00 ' \" & é 漢 🙂"
+HOSTILE = (
+    "</script><script>alert(1)</script><!-- <script> {{ 7 * 7 }} \u202e \u2028 \x00 ' \" & é 漢 🙂"
+)
 SHOW = """"use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const shown = document.createElement("p");
@@ -72,13 +74,20 @@ def file(folder: Path, text: str) -> Path:
 
 def written(path: Path, scripts: Sequence[str] = (), **parts: Any) -> Path:
     given = {"title": "A page", "body": "", "styles": [], "data": [], **parts}
-    path.write_bytes(b"".join(document(**given, scripts=[file(path.parent, script) for script in scripts])))
+    path.write_bytes(
+        b"".join(document(**given, scripts=[file(path.parent, script) for script in scripts]))
+    )
     return path
 
 
 @needs_chromium
 def test_its_scripts_run_and_hostile_data_are_text(browser: Any, tmp_path: Path) -> None:
-    path = written(tmp_path / "page.html", title=HOSTILE, data=[json_block("data", Text(HOSTILE))], scripts=[SHOW])
+    path = written(
+        tmp_path / "page.html",
+        title=HOSTILE,
+        data=[json_block("data", Text(HOSTILE))],
+        scripts=[SHOW],
+    )
     with watched(browser, path) as seen:
         assert seen.page.evaluate("document.getElementById('shown').textContent") == HOSTILE
         assert seen.page.evaluate("data.text") == HOSTILE
@@ -89,7 +98,9 @@ def test_its_scripts_run_and_hostile_data_are_text(browser: Any, tmp_path: Path)
 @needs_chromium
 def test_packed_data_come_through(browser: Any, tmp_path: Path) -> None:
     block = packed_block("packed", b'["<!-- \xc3\xa9"]')
-    with watched(browser, written(tmp_path / "page.html", data=[block], scripts=[UNPACK]), is_blank=True) as seen:
+    with watched(
+        browser, written(tmp_path / "page.html", data=[block], scripts=[UNPACK]), is_blank=True
+    ) as seen:
         seen.until("window.unpacked !== undefined")
         assert seen.page.evaluate("unpacked") == ["<!-- é"]
         seen.assert_clean()
@@ -112,7 +123,9 @@ def test_markup_that_got_into_it_is_refused(
 ) -> None:
     path = written(tmp_path / "page.html", body=body.replace("ELSEWHERE", elsewhere.url))
     with watched(browser, path, is_blank=True) as seen:
-        seen.page.evaluate("document.querySelectorAll('p').forEach((p) => p.click())")  # Chromium refuses at the event
+        seen.page.evaluate(
+            "document.querySelectorAll('p').forEach((p) => p.click())"
+        )  # Chromium refuses at the event
         seen.until_refused(refused)
         assert seen.page.evaluate("window.ran") is None
     assert elsewhere.asked == []
@@ -120,7 +133,9 @@ def test_markup_that_got_into_it_is_refused(
 
 @needs_chromium
 def test_a_script_of_its_own_cannot_write_markup(browser: Any, tmp_path: Path) -> None:
-    path = written(tmp_path / "page.html", scripts=['"use strict"; document.body.innerHTML = "<b>markup</b>";'])
+    path = written(
+        tmp_path / "page.html", scripts=['"use strict"; document.body.innerHTML = "<b>markup</b>";']
+    )
     with watched(browser, path, is_blank=True) as seen:
         assert seen.page.query_selector("b") is None
         assert "TrustedHTML" in "".join(seen.errors)
@@ -141,9 +156,12 @@ def test_lone_surrogates_and_control_characters_are_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), [("styles", "a{} </STYLE x"), ("scripts", "'</script>'"), ("scripts", "'<!--'")]
+    ("kind", "text"),
+    [("styles", "a{} </STYLE x"), ("scripts", "'</script>'"), ("scripts", "'<!--'")],
 )
-def test_a_style_or_script_that_would_end_its_element_is_an_error(kind: str, text: str, tmp_path: Path) -> None:
+def test_a_style_or_script_that_would_end_its_element_is_an_error(
+    kind: str, text: str, tmp_path: Path
+) -> None:
     parts: dict[str, Any] = {"styles": [], "scripts": []} | {kind: [file(tmp_path, text)]}
     with pytest.raises(ValueError, match="would end it"):
         list(document(title="", body="", **parts))
@@ -165,6 +183,9 @@ def test_windows_line_ends_are_those_of_the_digest(tmp_path: Path) -> None:
 
 
 def test_forms_are_sent_only_where_asked_for() -> None:
-    policies = [b"".join(document(title="", body="", styles=[], sends_forms=forms)).decode() for forms in (False, True)]
+    policies = [
+        b"".join(document(title="", body="", styles=[], sends_forms=forms)).decode()
+        for forms in (False, True)
+    ]
     assert "form-action 'none'" in unescape(policies[0])
     assert "form-action 'self'" in unescape(policies[1])

@@ -27,7 +27,17 @@ from judgegym.monitoring.pause import request_resume
 from tests.arena import Arena
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import Served, sampling, serve, which
-from tests.trainer import POSTS, Batch, ScriptedServer, Trainer, free_port, passing_on, posted, training, until
+from tests.trainer import (
+    POSTS,
+    Batch,
+    ScriptedServer,
+    Trainer,
+    free_port,
+    passing_on,
+    posted,
+    training,
+    until,
+)
 
 GROUP = 2
 SOON = (
@@ -77,10 +87,13 @@ def by_signal(run: Path) -> None:
 
 
 @asynccontextmanager
-async def paused(arena: Arena, trainer: Trainer, *flags: str) -> AsyncIterator[tuple[Served, ScriptedServer]]:
+async def paused(
+    arena: Arena, trainer: Trainer, *flags: str
+) -> AsyncIterator[tuple[Served, ScriptedServer]]:
     """A `serve` that its alarm has paused while groups were in progress, and what lies between it and the trainer.
 
-    Groups 1 to 4 are sent before the alarm; the policy answers for 5 to 8, which have begun, once it is paused.
+    Groups 1 to 4 are sent before the alarm; the policy answers for 5 to 8, which have begun, once
+    it is paused.
     """
     alarmed = asyncio.Event()
 
@@ -102,15 +115,22 @@ async def paused(arena: Arena, trainer: Trainer, *flags: str) -> AsyncIterator[t
         yield served, api
 
 
-@pytest.mark.parametrize(("by", "go_on"), [("signal", by_signal), ("page", request_resume), ("time", None)])
+@pytest.mark.parametrize(
+    ("by", "go_on"), [("signal", by_signal), ("page", request_resume), ("time", None)]
+)
 async def test_a_pause_sends_no_group_and_loses_none(
     arena: Arena, by: str, go_on: Callable[[Path], None] | None
 ) -> None:
     path = arena.path / "run"
-    flags = [f"--env.data_dir_to_save_evals={path}", "--env.on_alarm=pause" + ("" if go_on else ":0.5")]
+    flags = [
+        f"--env.data_dir_to_save_evals={path}",
+        "--env.on_alarm=pause" + ("" if go_on else ":0.5"),
+    ]
     async with training(2 * GROUP) as trainer, paused(arena, trainer, *flags) as (served, api):
         if go_on is not None:
-            await until(lambda: held(served.serving), "the groups in progress are finished and wait")
+            await until(
+                lambda: held(served.serving), "the groups in progress are finished and wait"
+            )
             asked = len(served.policy.requests)
             await trainer.take()
             assert await trainer.poll() is None, "the trainer waits"
@@ -120,7 +140,10 @@ async def test_a_pause_sends_no_group_and_loses_none(
         await trainer.take(2)
         await until(lambda: len(posts(api)) >= 8, "the held groups are sent")
         assert sorted(posts(api)[:8]) == [*range(1, 9)], "none is lost, and none is sent twice"
-    assert [(line["state"], line["by"]) for line in lines(path, "pause")] == [("paused", "alarm"), ("resumed", by)]
+    assert [(line["state"], line["by"]) for line in lines(path, "pause")] == [
+        ("paused", "alarm"),
+        ("resumed", by),
+    ]
     assert len(lines(path, "alarm")) == 1
     assert not (path / "resume").exists()
 
@@ -129,7 +152,9 @@ async def test_an_exit_ends_as_a_signal_does_with_a_code_of_its_own(arena: Arena
     path = arena.path / "run"
     flags = (*SOON, "--env.on_alarm=exit", f"--env.data_dir_to_save_evals={path}")
     async with training(2 * GROUP) as trainer:
-        with pytest.raises(AlarmStop, match=r"an alarm ended the run \(env.on_alarm=exit\): ALARM length") as stop:
+        with pytest.raises(
+            AlarmStop, match=r"an alarm ended the run \(env.on_alarm=exit\): ALARM length"
+        ) as stop:
             async with serve(arena, trainer.url, *flags) as served:
                 await taking_until(trainer, served.run.done)
 
@@ -164,11 +189,21 @@ GOLD: dict[str, Callable[[Json, int], Reply | str]] = {
 }
 
 
-async def trained(arena: Arena, name: str, gold: str | None, steps: int = 4) -> tuple[list[Batch], Json]:
+async def trained(
+    arena: Arena, name: str, gold: str | None, steps: int = 4
+) -> tuple[list[Batch], Json]:
     """The batches of a run with a gold judge at a URL, and what that has counted."""
     path = arena.path / name
-    flags = [f"--env.group_size={GROUP}", "--env.include_messages=True", "--env.max_batches_offpolicy=1"]
-    flags += [f"--env.data_dir_to_save_evals={path}", f"--env.total_steps={steps}", "--env.max_num_workers=1"]
+    flags = [
+        f"--env.group_size={GROUP}",
+        "--env.include_messages=True",
+        "--env.max_batches_offpolicy=1",
+    ]
+    flags += [
+        f"--env.data_dir_to_save_evals={path}",
+        f"--env.total_steps={steps}",
+        "--env.max_num_workers=1",
+    ]
     if gold is not None:
         settings = {"judge": "rubric", "judge_base_url": gold, "judge_max_retries": 0}
         flags += [f"--env.gold_judge={json.dumps(settings)}", "--env.gold_share=1"]
@@ -185,11 +220,22 @@ async def test_rewards_are_those_of_a_run_without_a_gold_judge(
 ) -> None:
     """Byte for byte; and nothing waits for it, since the run ends while it still hangs."""
     monkeypatch.setattr(GoldJudge, "longest_queue", 3)
-    monkeypatch.setattr(serving, "_GOODBYE_S", 0.05 if kind in ("hangs", "limited", "away") else 5.0)
+    monkeypatch.setattr(
+        serving, "_GOODBYE_S", 0.05 if kind in ("hangs", "limited", "away") else 5.0
+    )
     without, _ = await trained(arena, "without", None)
     async with ScriptedEndpoint(GOLD.get(kind, scored)) as gold:
         url = gold.base_url if kind != "away" else f"http://127.0.0.1:{free_port()}/v1"
         beside, counts = await trained(arena, "beside", url)
     assert rewards(beside) == rewards(without)
-    assert counts["scored" if kind == "fine" else "failed" if kind in ("refuses", "breaks") else "left_out"] > 0
+    assert (
+        counts[
+            "scored"
+            if kind == "fine"
+            else "failed"
+            if kind in ("refuses", "breaks")
+            else "left_out"
+        ]
+        > 0
+    )
     assert (counts["scored"] == 0) == (kind != "fine")

@@ -19,7 +19,9 @@ def numbers(batch: Batch) -> list[int]:
 
 
 @pytest.mark.parametrize("started", [None, False])
-async def test_nothing_is_asked_or_posted_before_there_is_a_trainer(arena: Arena, started: bool | None) -> None:
+async def test_nothing_is_asked_or_posted_before_there_is_a_trainer(
+    arena: Arena, started: bool | None
+) -> None:
     """No trainer, and one that has not yet asked for its first batch."""
 
     def script(request: Recorded, _: int) -> Reply:
@@ -32,7 +34,11 @@ async def test_nothing_is_asked_or_posted_before_there_is_a_trainer(arena: Arena
         await api.arrived(20)
         assert not served.run.done()
         assert not served.policy.requests
-    assert {request.path for request in api.requests} == {"/info"} if started is None else {"/info", "/register-env"}
+    assert (
+        {request.path for request in api.requests} == {"/info"}
+        if started is None
+        else {"/info", "/register-env"}
+    )
 
 
 @pytest.mark.slow

@@ -16,7 +16,11 @@ from tests.serving import Served, serve
 from tests.trainer import POSTS, RunApi, ScriptedServer, Trainer, passing_on, training, until
 
 FLAGS = "--env.max_batches_offpolicy=2", "--env.include_messages=True"
-BROKEN = [Reply(status=500, body="Internal Server Error"), Reply(status=502, body="<html>"), Reply(drop=True)]
+BROKEN = [
+    Reply(status=500, body="Internal Server Error"),
+    Reply(status=502, body="<html>"),
+    Reply(drop=True),
+]
 
 
 async def share_of(trainer: Trainer, number: int) -> float:
@@ -54,23 +58,31 @@ async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_re
         proxy.rate = 0.0
         found = await all_until_now(trainer, served)
         doubles = len(found) - len(set(found))
-        assert doubles <= served.serving._outbox.maybe_double, "each group that may be double is counted"
+        assert doubles <= served.serving._outbox.maybe_double, (
+            "each group that may be double is counted"
+        )
         assert await share_of(trainer, served.connection.registration.env_id) == 1.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failure", BROKEN, ids=["500", "502", "dropped"])
-async def test_registration_whose_answer_is_lost_is_found_and_left(arena: Arena, failure: Reply) -> None:
+async def test_registration_whose_answer_is_lost_is_found_and_left(
+    arena: Arena, failure: Reply
+) -> None:
     async with training(8) as trainer, MisbehavingProxy(trainer.url) as proxy:
         other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
         proxy.only, proxy.rate, proxy.lost, proxy.failure = ("/register-env",), 1.0, 1.0, failure
         async with serve(arena, proxy.url, *FLAGS) as served:
-            await until(lambda: proxy.failed.get("/register-env", (0, 0))[1] >= 3, "registrations are lost")
+            await until(
+                lambda: proxy.failed.get("/register-env", (0, 0))[1] >= 3, "registrations are lost"
+            )
             proxy.rate = 0.0
             await trainer.take(1)
             assert served.connection.registration.env_id >= 4
             assert await share_of(trainer, other) == pytest.approx(0.5), "of two, and not of five"
-            assert await share_of(trainer, served.connection.registration.env_id) == pytest.approx(0.5)
+            assert await share_of(trainer, served.connection.registration.env_id) == pytest.approx(
+                0.5
+            )
         assert await share_of(trainer, other) == 1.0, "it has left"
 
 
@@ -78,7 +90,9 @@ async def has_half(trainer: Trainer, number: int) -> bool:
     return await share_of(trainer, number) == pytest.approx(0.5)
 
 
-async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_left(arena: Arena) -> None:
+async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_left(
+    arena: Arena,
+) -> None:
     arrives = asyncio.Event()
     async with training(8) as trainer, aiohttp.ClientSession() as session:
         other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
@@ -109,7 +123,11 @@ def registration_of_another() -> dict[str, object]:
 @pytest.mark.slow
 async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(arena: Arena) -> None:
     """Its numbers belong to others: nobody else is disconnected."""
-    async with RunApi() as real, aiohttp.ClientSession() as session, MisbehavingProxy(real.url) as proxy:
+    async with (
+        RunApi() as real,
+        aiohttp.ClientSession() as session,
+        MisbehavingProxy(real.url) as proxy,
+    ):
         trainer = Trainer(real.url, session)
         await trainer.register(8)
         async with serve(arena, proxy.url, *FLAGS) as served:
@@ -119,7 +137,9 @@ async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(aren
             proxy.away = True
             await real.start()
             await trainer.register(8)
-            other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+            other = (await trainer.call("POST", "/register-env", registration_of_another()))[
+                "env_id"
+            ]
             assert other == served.connection.registration.env_id == 0
             proxy.away = False
             await trainer.take(1)

@@ -65,11 +65,15 @@ async def one_batch(
     ):
         (batch,) = await trainer.take()
         dropped = served.counted("judge_failed")
-        assert "role=judge" not in " ".join(flags) or served.judge.requests == [], "the policy is the only judge"
+        assert "role=judge" not in " ".join(flags) or served.judge.requests == [], (
+            "the policy is the only judge"
+        )
     return batch, int(dropped)
 
 
-@pytest.mark.parametrize(("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)])
+@pytest.mark.parametrize(
+    ("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)]
+)
 async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
     tmp_path: Path, flags: tuple[str, ...], reward: float
 ) -> None:
@@ -80,7 +84,9 @@ async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
 
     rows = [gold_row(0, correctness=1, harmfulness=0)]
     wanted = "--env.role=judge", "--env.aspects=correctness,harmfulness", "--env.strictness=3"
-    batch, _ = await one_batch(tmp_path, rows, *wanted, *flags, judge=saying(by_place), policy=policy)
+    batch, _ = await one_batch(
+        tmp_path, rows, *wanted, *flags, judge=saying(by_place), policy=policy
+    )
     assert len(batch) == 2
     for group in batch:
         sections = shown({"messages": group["messages"][0][:-1]})
@@ -91,7 +97,9 @@ async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
 
 
 @pytest.mark.slow
-async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tmp_path: Path) -> None:
+async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(
+    tmp_path: Path,
+) -> None:
     """The rows' own answers are the dataset's: judged again at each step, they would say nothing of what is trained."""
     arena = task_flags(
         tmp_path,
@@ -118,7 +126,11 @@ async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tm
 def test_without_a_question_there_is_nothing_to_train_on(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "train.jsonl", [{"answer": "Just this."}])
     with refusing() as url:
-        flags = f"--openai.base_url={url}", f"--env.judge_base_url={url}", f"--env.rollout_server_url={url}"
+        flags = (
+            f"--openai.base_url={url}",
+            f"--env.judge_base_url={url}",
+            f"--env.rollout_server_url={url}",
+        )
         argv = ["serve", *flags, f"--env.train_dataset={data}", "--env.steps_per_eval=-1"]
         ended = in_process(*argv, env_type=AspectCritiqueEnv)
     assert ended.code == 2, ended.said

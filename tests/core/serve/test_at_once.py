@@ -53,7 +53,9 @@ async def test_a_group_that_takes_too_long_gives_its_place_up(arena: Arena) -> N
             trainer.url,
             "--env.max_batches_offpolicy=1",
             "--env.worker_timeout=3",
-            policy=lambda request, number: Reply(hang=True) if number == 1 else answers(request, number),
+            policy=lambda request, number: (
+                Reply(hang=True) if number == 1 else answers(request, number)
+            ),
         ) as served,
     ):
         await trainer.take()

@@ -22,9 +22,19 @@ def api(request: Recorded, number: int) -> Reply:
         return Reply(body={"batch_size": 8, "max_token_len": -1})
     if request.path == "/register-env":
         ids = {"env_id": 0, "wandb_name": "arena_hard_0", "checkpoint_dir": ""}
-        return Reply(body={"status": "success", **ids, "starting_step": 0, "checkpoint_interval": -1, "num_steps": 10})
+        return Reply(
+            body={
+                "status": "success",
+                **ids,
+                "starting_step": 0,
+                "checkpoint_interval": -1,
+                "num_steps": 10,
+            }
+        )
     step = 0 if number < 200 else 1000
-    return Reply(body={"current_step": step, "queue_size": 0, "self_queue_size": 0, "env_weight": 1.0})
+    return Reply(
+        body={"current_step": step, "queue_size": 0, "self_queue_size": 0, "env_weight": 1.0}
+    )
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,9 @@ def test_a_group_size_that_does_not_divide_the_batch(arena: Arena, size: str) ->
     found = run(arena, f"--env.group_size={size}")
     refused(found, f"--env.group_size: {size} does not divide the trainer's batch size of 8")
     assert not found.policy.requests
-    assert {request.path for request in found.api.requests} == {"/info"}, "it does not even register"
+    assert {request.path for request in found.api.requests} == {"/info"}, (
+        "it does not even register"
+    )
 
 
 @pytest.mark.parametrize("weight", ["0", "-0.5"])
@@ -132,7 +144,9 @@ def test_data_that_are_not_there(arena: Arena) -> None:
 @pytest.mark.parametrize("verb", ["serve", "process"])
 def test_groups_of_none(arena: Arena, tmp_path: Path, verb: str) -> None:
     path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
-    refused(run(arena, "--env.group_size=0", "--env.total_steps=1", path, verb=verb), "--env.group_size")
+    refused(
+        run(arena, "--env.group_size=0", "--env.total_steps=1", path, verb=verb), "--env.group_size"
+    )
 
 
 def test_groups_of_one_have_no_signal(arena: Arena) -> None:
@@ -144,12 +158,17 @@ def test_groups_of_one_have_no_signal(arena: Arena) -> None:
 def test_something_else_at_the_rollout_apis_address(arena: Arena) -> None:
     """Such as vLLM, whose default port is the rollout API's."""
     found = run(
-        arena, rollout_api=ScriptedServer(lambda request, number: Reply(status=404, body={"detail": "Not Found"}))
+        arena,
+        rollout_api=ScriptedServer(
+            lambda request, number: Reply(status=404, body={"detail": "Not Found"})
+        ),
     )
     refused(found, "--env.rollout_server_url", "404")
 
 
-def test_dataset_that_somebody_writes_to_ends_the_run_and_it_leaves_the_rollout_api(arena: Arena) -> None:
+def test_dataset_that_somebody_writes_to_ends_the_run_and_it_leaves_the_rollout_api(
+    arena: Arena,
+) -> None:
     unwritten = list(arena.path.glob("*.jsonl"))
     sample = sampling()
 

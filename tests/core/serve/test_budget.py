@@ -17,7 +17,9 @@ from tests.trainer import training
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-async def test_serve_sends_whole_groups_within_a_random_budget_and_goes_on(tmp_path: Path, seed: int) -> None:
+async def test_serve_sends_whole_groups_within_a_random_budget_and_goes_on(
+    tmp_path: Path, seed: int
+) -> None:
     arena, provider = Arena(tmp_path).rows(8), Provider(seed)
     budget = Random(f"serve {seed}").uniform(0.5, 3.0)
     flags = [
@@ -30,10 +32,14 @@ async def test_serve_sends_whole_groups_within_a_random_budget_and_goes_on(tmp_p
         taking = asyncio.create_task(trainer.take(4))
         limited = (*flags, f"--env.budget_usd={budget}")
         with pytest.raises(BudgetError, match="is spent"):
-            async with serve(arena, trainer.url, *limited, policy=provider, judge=provider) as served:
+            async with serve(
+                arena, trainer.url, *limited, policy=provider, judge=provider
+            ) as served:
                 await served.ended()
         assert provider.usd <= budget
-        async with serve(arena, trainer.url, *flags, "--resume", policy=provider, judge=provider) as served:
+        async with serve(
+            arena, trainer.url, *flags, "--resume", policy=provider, judge=provider
+        ) as served:
             batches = await taking
             await served.ended()
     groups = [group for batch in batches for group in batch]

@@ -65,7 +65,9 @@ async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path:
         asked = [uid_of(body) for body in served.policy.bodies]
     assert asked[0] == stuck
     missing = 8 - len(sent)
-    assert {*uids(second)[:missing], *sent} == set(order(0, 8)), "none is sent twice, and none is left out"
+    assert {*uids(second)[:missing], *sent} == set(order(0, 8)), (
+        "none is sent twice, and none is left out"
+    )
 
 
 @pytest.mark.slow
@@ -85,7 +87,9 @@ async def test_a_checkpoint_at_each_interval_and_at_the_end(arena: Arena, tmp_pa
     assert sorted(uids(batches[:2])) == sorted(order(0, 4))
 
 
-async def test_a_checkpoint_that_cannot_be_used(arena: Arena, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_checkpoint_that_cannot_be_used(
+    arena: Arena, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "env_checkpoints" / "arena_hard_0"
     folder.mkdir(parents=True)
     (folder / "step-5.json").write_text('{"epoch": "first"}')

@@ -14,7 +14,9 @@ from tests.trainer import training, until
 
 
 @pytest.mark.slow
-async def test_a_failed_evaluation_does_not_stop_the_training(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_evaluation_does_not_stop_the_training(
+    arena: Arena, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fails(step: int) -> Metrics:
         raise RunDirectoryError(f"step-{step} is another run's")
 
@@ -37,7 +39,11 @@ async def test_whether_groups_begin_meanwhile(arena: Arena, handling: str) -> No
         await release.wait()
         return Metrics({}, {})
 
-    flags = "--env.steps_per_eval=1", "--env.max_batches_offpolicy=1", f"--env.eval_handling={handling}"
+    flags = (
+        "--env.steps_per_eval=1",
+        "--env.max_batches_offpolicy=1",
+        f"--env.eval_handling={handling}",
+    )
     async with training(8) as trainer, serve(arena, trainer.url, *flags, evaluate=held) as served:
         await trainer.take()
         await begun.wait()
@@ -45,7 +51,9 @@ async def test_whether_groups_begin_meanwhile(arena: Arena, handling: str) -> No
             await served.policy.arrived(4)
         for _ in range(10):
             before = served.connection.status
-            await until(lambda known=before: served.connection.status is not known, "news of the trainer")
+            await until(
+                lambda known=before: served.connection.status is not known, "news of the trainer"
+            )
         assert len(served.policy.requests) == (4 if handling == "NONE" else 2)
         release.set()
         await served.policy.arrived(4)
@@ -60,7 +68,10 @@ async def test_the_last_step_is_evaluated(arena: Arena) -> None:
         return Metrics({}, {})
 
     flags = "--env.steps_per_eval=2", "--env.total_steps=2", "--env.max_batches_offpolicy=1"
-    async with training(8) as trainer, serve(arena, trainer.url, *flags, evaluate=evaluate) as served:
+    async with (
+        training(8) as trainer,
+        serve(arena, trainer.url, *flags, evaluate=evaluate) as served,
+    ):
         await trainer.take(2)
         await served.ended()
     assert evaluated == [2]

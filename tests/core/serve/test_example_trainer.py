@@ -13,8 +13,12 @@ from tests.serving import answer, first_wins, judging, serve, which
 from tests.trainer import Batch, training
 
 torch = pytest.importorskip("torch")
-data = pytest.importorskip("example_trainer.data", reason="the trainer's own requirements are not installed")
-grpo = pytest.importorskip("example_trainer.training", reason="the trainer's own requirements are not installed")
+data = pytest.importorskip(
+    "example_trainer.data", reason="the trainer's own requirements are not installed"
+)
+grpo = pytest.importorskip(
+    "example_trainer.training", reason="the trainer's own requirements are not installed"
+)
 
 TEMPERATURE = 0.5
 PROMPT = [1, 2, 3]
@@ -47,11 +51,15 @@ async def batch_of(arena: Arena, model: Bigram) -> Batch:
     """Four groups of four; in each, the judge has no verdict for the third completion."""
 
     def policy(request: Json, number: int) -> Reply:
-        body = completion(*(answer(request, number, index) + "!" * (30 * index) for index in range(4)))
+        body = completion(
+            *(answer(request, number, index) + "!" * (30 * index) for index in range(4))
+        )
         for choice in body["choices"]:
             ids = list(choice["message"]["content"].encode())
             choice["token_ids"] = ids
-            choice["logprobs"] = {"content": [{"logprob": each} for each in model.logprobs(PROMPT, ids)]}
+            choice["logprobs"] = {
+                "content": [{"logprob": each} for each in model.logprobs(PROMPT, ids)]
+            }
         return Reply(body={**body, "prompt_token_ids": PROMPT})
 
     def silent_about_the_third(request: Json, number: int) -> Reply | str:
@@ -89,10 +97,14 @@ async def test_a_batch_in_the_trainer(arena: Arena, model: Bigram) -> None:
         assert first > 0 > second == fourth
         assert first + second + fourth == pytest.approx(0)
 
-    loss, metrics = grpo.compute_grpo_loss(model, tokens, labels, advantages, temperatures, 1, logprobs)
+    loss, metrics = grpo.compute_grpo_loss(
+        model, tokens, labels, advantages, temperatures, 1, logprobs
+    )
     loss.backward()
     assert torch.isfinite(loss)
     assert model.table.weight.grad.abs().sum() > 0
-    assert metrics["mean_ratio"] == pytest.approx(1, abs=1e-4), "token by token, the policy's logprobs are the model's"
+    assert metrics["mean_ratio"] == pytest.approx(1, abs=1e-4), (
+        "token by token, the policy's logprobs are the model's"
+    )
     assert metrics["logprob_diff_max"] < 1e-4
     assert metrics["clipped_fraction"] == 0

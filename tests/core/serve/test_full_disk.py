@@ -25,11 +25,17 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> RefusingDisk:
 
 
 def flags(path: Path) -> tuple[str, ...]:
-    return f"--env.data_path_to_save_groups={path}", "--env.include_messages=True", "--env.max_batches_offpolicy=1"
+    return (
+        f"--env.data_path_to_save_groups={path}",
+        "--env.include_messages=True",
+        "--env.max_batches_offpolicy=1",
+    )
 
 
 @pytest.mark.slow
-async def test_disk_that_has_room_again_has_every_group_and_the_trainer_too(arena: Arena, disk: RefusingDisk) -> None:
+async def test_disk_that_has_room_again_has_every_group_and_the_trainer_too(
+    arena: Arena, disk: RefusingDisk
+) -> None:
     path = arena.path / "groups.jsonl"
     async with training(8) as trainer, serve(arena, trainer.url, *flags(path)) as served:
         await trainer.take(1)

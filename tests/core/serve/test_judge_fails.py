@@ -32,11 +32,20 @@ async def is_known_and_busy(served: Served) -> None:
 
 
 @pytest.mark.slow
-async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until_it_is_back(arena: Arena) -> None:
+async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until_it_is_back(
+    arena: Arena,
+) -> None:
     """Past the deadline a group is dropped; no other is sampled for a judge that is not there."""
     gone = asyncio.Event()
-    flags = "--env.max_batches_offpolicy=1", "--env.endpoint_away_deadline=0.1", "--env.max_num_workers=2"
-    async with training(16) as trainer, serve(arena, trainer.url, *flags, judge=held(gone, judging())) as served:
+    flags = (
+        "--env.max_batches_offpolicy=1",
+        "--env.endpoint_away_deadline=0.1",
+        "--env.max_num_workers=2",
+    )
+    async with (
+        training(16) as trainer,
+        serve(arena, trainer.url, *flags, judge=held(gone, judging())) as served,
+    ):
         await is_known_and_busy(served)
         async with served.judge.away():
             gone.set()

@@ -1,6 +1,7 @@
 """`serve` of groups that are judged together, into the real rollout API.
 
-What it costs and what its rewards are, for each environment and judge: `tests/conformance/test_judged_together.py`.
+What it costs and what its rewards are, for each environment and judge:
+    `tests/conformance/test_judged_together.py`.
 """
 
 from __future__ import annotations
@@ -43,8 +44,12 @@ def attempt(request: Json, number: int, index: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reply", [Reply(status=400), "I cannot say."], ids=["fails", "says nothing"])
-async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(tmp_path: Path, reply: Reply | str) -> None:
+@pytest.mark.parametrize(
+    "reply", [Reply(status=400), "I cannot say."], ids=["fails", "says nothing"]
+)
+async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(
+    tmp_path: Path, reply: Reply | str
+) -> None:
     """A failed judge is never a score: the groups of the other policy requests arrive, this one does not."""
     right = comparing(quality)
 
@@ -56,7 +61,12 @@ async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(tmp_
     async with (
         training(2 * GROUP) as trainer,
         serve(
-            Arena(tmp_path).rows(4), trainer.url, *one_by_one, *flags, policy=sampling(attempt), judge=judge
+            Arena(tmp_path).rows(4),
+            trainer.url,
+            *one_by_one,
+            *flags,
+            policy=sampling(attempt),
+            judge=judge,
         ) as served,
     ):
         (batch,) = await trainer.take()
@@ -71,7 +81,11 @@ async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(tmp_
 
 async def test_group_of_one_is_compared_with_the_baseline(tmp_path: Path) -> None:
     arena = Arena(tmp_path).rows(2)
-    flags = "--env.group_judge=listwise", "--env.group_size=1", "--env.ensure_scores_are_not_same=False"
+    flags = (
+        "--env.group_judge=listwise",
+        "--env.group_size=1",
+        "--env.ensure_scores_are_not_same=False",
+    )
     async with (
         training(1) as trainer,
         serve(arena, trainer.url, *flags, policy=sampling(attempt), judge=comparing(quality)),
@@ -85,8 +99,16 @@ async def test_group_of_one_is_compared_with_the_baseline(tmp_path: Path) -> Non
     ("env_type", "rows", "alone"),
     [
         (ArenaHardEnv, None, "[[A=B]]"),
-        (AspectCritiqueEnv, [answered(number) for number in range(4)], '{"reason": "So it is.", "verdict": 1}'),
-        (RubricAbsoluteEnv, [task(number) for number in range(4)], "[FEEDBACK] So it is.\n[SCORE] 4"),
+        (
+            AspectCritiqueEnv,
+            [answered(number) for number in range(4)],
+            '{"reason": "So it is.", "verdict": 1}',
+        ),
+        (
+            RubricAbsoluteEnv,
+            [task(number) for number in range(4)],
+            "[FEEDBACK] So it is.\n[SCORE] 4",
+        ),
     ],
     ids=["arena_hard", "aspect_critique", "rubric_absolute"],
 )
@@ -103,9 +125,16 @@ async def test_evaluation_beside_training_judges_single_answers(
     flags = "--env.group_judge=listwise", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
     with refusing() as nobody:
         async with serve(
-            arena, nobody, *flags, policy=sampling(attempt), judge=lambda *_: alone, env_type=env_type
+            arena,
+            nobody,
+            *flags,
+            policy=sampling(attempt),
+            judge=lambda *_: alone,
+            env_type=env_type,
         ) as served:
             metrics = await evaluate_during_training(Evaluation(served.env), 1)
     assert metrics.values["eval/judge_error_rate"] == 0
     assert metrics.values["eval/total_samples"] == 4
-    assert not any("Start of answer" in body["messages"][-1]["content"] for body in served.judge.bodies)
+    assert not any(
+        "Start of answer" in body["messages"][-1]["content"] for body in served.judge.bodies
+    )

@@ -24,7 +24,10 @@ TRAIN = [choice_row(number, wrong=1) for number in range(2)]
 
 def train_flags(path: Path, *, data: Path | None) -> list[str]:
     """Flags of a `serve` that needs no network to find out that it cannot run."""
-    flags = [f"--env.eval_dataset={write_lines(path / 'eval.jsonl', TRAIN)}", "--env.steps_per_eval=-1"]
+    flags = [
+        f"--env.eval_dataset={write_lines(path / 'eval.jsonl', TRAIN)}",
+        "--env.steps_per_eval=-1",
+    ]
     return flags if data is None else [*flags, f"--env.train_dataset={data}"]
 
 
@@ -32,13 +35,22 @@ def train_flags(path: Path, *, data: Path | None) -> list[str]:
     ("rows", "words"),
     [
         (None, ["--env.train_dataset", "preference data"]),
-        ([{"prompt": "Why?", "chosen": "same", "rejected": "same"}], ["none of the 1 rows", "identical texts"]),
+        (
+            [{"prompt": "Why?", "chosen": "same", "rejected": "same"}],
+            ["none of the 1 rows", "identical texts"],
+        ),
     ],
 )
-def test_without_usable_preferences_it_does_not_begin(tmp_path: Path, rows: list[Row] | None, words: list[str]) -> None:
+def test_without_usable_preferences_it_does_not_begin(
+    tmp_path: Path, rows: list[Row] | None, words: list[str]
+) -> None:
     data = None if rows is None else write_lines(tmp_path / "train.jsonl", rows)
     with refusing() as url:
-        flags = [f"--openai.base_url={url}", f"--env.rollout_server_url={url}", *train_flags(tmp_path, data=data)]
+        flags = [
+            f"--openai.base_url={url}",
+            f"--env.rollout_server_url={url}",
+            *train_flags(tmp_path, data=data),
+        ]
         ended = pairwise("serve", *flags)
     assert ended.code == 2, ended.said
     assert [word for word in words if word not in " ".join(ended.said.split())] == []
@@ -46,11 +58,15 @@ def test_without_usable_preferences_it_does_not_begin(tmp_path: Path, rows: list
 
 
 @asynccontextmanager
-async def judging(path: Path, api: str, rows: Sequence[Row], text: Text, *flags: str) -> AsyncIterator[Served]:
+async def judging(
+    path: Path, api: str, rows: Sequence[Row], text: Text, *flags: str
+) -> AsyncIterator[Served]:
     """Serve in this process, one group after the other, with a policy that writes `text`."""
     data = write_lines(path / "train.jsonl", rows)
     arena = Arena(path, [f"--env.train_dataset={data}", "--env.max_num_workers=1", PLAIN])
-    async with serve(arena, api, *flags, policy=sampling(text), env_type=PairwiseJudgementEnv) as served:
+    async with serve(
+        arena, api, *flags, policy=sampling(text), env_type=PairwiseJudgementEnv
+    ) as served:
         yield served
 
 
@@ -93,7 +109,9 @@ async def test_the_swapped_twin_is_a_group_of_its_own(tmp_path: Path) -> None:
         asked = [shown(body) for body in served.policy.bodies]
     assert values["train/swap_consistency_rate"] == 0.5
     assert {tuple(answers.values()) for answers in asked} == {
-        order for number in range(2) for order in orders(f"RIGHT answer {number}", f"wrong answer {number}.0")
+        order
+        for number in range(2)
+        for order in orders(f"RIGHT answer {number}", f"wrong answer {number}.0")
     }
 
 
@@ -122,7 +140,9 @@ async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: 
         judging(tmp_path, trainer.url, rows, harder_and_harder, *flags) as served,
     ):
         batches = await trainer.take(2)
-        dropped = {reason: served.counted(reason) for reason in ("pass_rate", "no_signal", "judge_failed")}
+        dropped = {
+            reason: served.counted(reason) for reason in ("pass_rate", "no_signal", "judge_failed")
+        }
     assert dropped.pop("pass_rate") >= 2
     assert dropped == {"no_signal": 0, "judge_failed": 0}
     for group in (group for batch in batches for group in batch):

@@ -42,10 +42,18 @@ class Picky:
 
 async def test_a_member_of_a_jury_that_refuses_fields_costs_no_group(arena: Arena) -> None:
     picky = Picky(judging())
-    async with ScriptedEndpoint(picky) as one, ScriptedEndpoint(judging()) as two, training(8) as trainer:
+    async with (
+        ScriptedEndpoint(picky) as one,
+        ScriptedEndpoint(judging()) as two,
+        training(8) as trainer,
+    ):
         urls = {"picky": one.base_url, "other": two.base_url}
         members = [{"judge_model_name": name, "judge_base_url": url} for name, url in urls.items()]
-        flags = f"--env.judges={json.dumps(members)}", "--env.include_messages=True", "--env.max_batches_offpolicy=1"
+        flags = (
+            f"--env.judges={json.dumps(members)}",
+            "--env.include_messages=True",
+            "--env.max_batches_offpolicy=1",
+        )
         async with serve(arena, trainer.url, *flags) as served:
             (batch,) = await trainer.take()
             assert served.counted("judge_failed") == 0

@@ -81,7 +81,10 @@ class Bench:
     async def under_way(self) -> None:
         """Wait until two groups are sent, and all that can be answered of the others is in the ledger."""
         answers = BEGUN + CALLS_OF_A_GROUP * BEGUN - HELD
-        await until(lambda: self.recorded("call") == answers and self.recorded("done") == DONE, "all is under way")
+        await until(
+            lambda: self.recorded("call") == answers and self.recorded("done") == DONE,
+            "all is under way",
+        )
         await self.judge.arrived(CALLS_OF_A_GROUP * BEGUN)
 
     async def take_all(self) -> list[Batch]:
@@ -106,11 +109,15 @@ async def bench(arena: Arena) -> AsyncIterator[Bench]:
 
 def sources(batches: list[Batch]) -> list[int]:
     """Of which of the policy's answers each group is."""
-    return sorted(which(group["messages"][0][-1]["content"])[1] for batch in batches for group in batch)
+    return sorted(
+        which(group["messages"][0][-1]["content"])[1] for batch in batches for group in batch
+    )
 
 
 @pytest.mark.slow
-async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(arena: Arena) -> None:
+async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(
+    arena: Arena,
+) -> None:
     async with bench(arena) as at:
         with at.begin() as started:
             await at.under_way()
@@ -123,8 +130,12 @@ async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_ea
             started.send(signal.SIGTERM)
             said = (await asyncio.to_thread(started.ended)).err
         assert sources(batches) == [1, 2, 3, 4, 5, 6], "each answer of the policy became one group"
-        assert max(at.answered[body] for body in answered) == 1, "what was answered is not asked again"
-        ours = [body for body in at.judge.bodies if which(body["messages"][1]["content"])[1] <= BEGUN]
+        assert max(at.answered[body] for body in answered) == 1, (
+            "what was answered is not asked again"
+        )
+        ours = [
+            body for body in at.judge.bodies if which(body["messages"][1]["content"])[1] <= BEGUN
+        ]
         asked = Counter(map(json.dumps, ours))
         assert sum(count - 1 for count in asked.values()) == HELD
         said = " ".join(said.split())
@@ -135,7 +146,9 @@ async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_ea
 
 
 @pytest.mark.slow
-async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sampled_anew(arena: Arena) -> None:
+async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sampled_anew(
+    arena: Arena,
+) -> None:
     async with bench(arena) as at:
         with at.begin() as started:
             await at.under_way()
@@ -144,12 +157,16 @@ async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sa
         rows = {uid_of(body): which(body["messages"][1]["content"])[1] for body in at.judge.bodies}
         await at.trainer.take(1)
         at.released.set()
-        with at.begin("--resume", f"--openai.num_max_requests_at_once={BEGUN - DONE}"):  # or the others arrive beside
+        with at.begin(
+            "--resume", f"--openai.num_max_requests_at_once={BEGUN - DONE}"
+        ):  # or the others arrive beside
             batches = await at.take_all()
         assert sources(batches) == [7, 8, 9, 10, 11, 12], "no answer of the earlier step"
         interrupted = {row for row, number in rows.items() if number > DONE}
         assert {uid_of(body) for body in at.policy.bodies[6:10]} == interrupted
-        assert {uid_of(body) for body in at.policy.bodies[:12]} == {f"row-{number}" for number in range(8)}
+        assert {uid_of(body) for body in at.policy.bodies[:12]} == {
+            f"row-{number}" for number in range(8)
+        }
 
 
 @pytest.mark.slow
@@ -181,7 +198,9 @@ async def test_ledger_stays_small_unless_calls_are_kept(
     async with training(8) as trainer, serve(arena, trainer.url, *flags) as served:
         for _ in range(12):
             await trainer.take(1)
-            sizes.append((path / "calls.jsonl").stat().st_size if (path / "calls.jsonl").exists() else 0)
+            sizes.append(
+                (path / "calls.jsonl").stat().st_size if (path / "calls.jsonl").exists() else 0
+            )
         await served.ended()
     files = sorted(each.name for each in path.iterdir())
     always = ["config.yaml", "live.jsonl", "monitor.jsonl", "report.html", "run.log"]

@@ -21,7 +21,9 @@ EQUAL = judging(for_model)
 
 
 def flat_rows(monitor: Path) -> set[str]:
-    lines = [json.loads(line) for line in monitor.read_bytes().splitlines()] if monitor.exists() else []
+    lines = (
+        [json.loads(line) for line in monitor.read_bytes().splitlines()] if monitor.exists() else []
+    )
     return {line["row"]["uid"] for line in lines if line.get("row", {}).get("equal")}
 
 
@@ -39,7 +41,9 @@ async def test_rows_without_a_signal_are_recorded_logged_and_known_after_a_resta
         async with serve(arena, trainer.url, *flags, judge=EQUAL) as served:
             await until(lambda: len(flat_rows(monitor)) == 8, "each row was drawn")
             await until(lambda: served.serving.metrics.flat_rows is not None, "it is logged")
-            await until(lambda: (served.serving.metrics.flat_rows or (0, 0))[1] > 0, "rows are skipped")
+            await until(
+                lambda: (served.serving.metrics.flat_rows or (0, 0))[1] > 0, "rows are skipped"
+            )
         async with serve(arena, trainer.url, *flags, "--resume", judge=EQUAL) as served:
             await until(lambda: served.serving.metrics.flat_rows is not None, "it is logged")
             assert served.serving.metrics.flat_rows == (8, served.serving.metrics.flat_rows[1])  # type: ignore[index]

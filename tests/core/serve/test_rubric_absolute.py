@@ -32,14 +32,18 @@ def serving(
     return serve(arena, api, policy=sampling(policy), judge=judge, env_type=RubricAbsoluteEnv)
 
 
-async def one_batch(path: Path, rows: list[Row], *flags: str, judge: Script, policy: Text = attempt) -> Batch:
+async def one_batch(
+    path: Path, rows: list[Row], *flags: str, judge: Script, policy: Text = attempt
+) -> Batch:
     """Two groups."""
     async with (
         training(2 * GROUP) as trainer,
         serving(path, trainer.url, rows, *flags, judge=judge, policy=policy) as served,
     ):
         (batch,) = await trainer.take()
-        assert "--env.role=judge" not in flags or served.judge.requests == [], "the policy is the only judge"
+        assert "--env.role=judge" not in flags or served.judge.requests == [], (
+            "the policy is the only judge"
+        )
     return batch
 
 
@@ -48,16 +52,21 @@ def unused(request: Json, number: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("reward", "scores"), [("distance", [1, 0.75, 0, 0.5]), ("squared", [1, 15 / 16, 0, 0.75]), ("exact", [1, 0, 0, 0])]
+    ("reward", "scores"),
+    [("distance", [1, 0.75, 0, 0.5]), ("squared", [1, 15 / 16, 0, 0.75]), ("exact", [1, 0, 0, 0])],
 )
-async def test_a_policy_that_judges_is_rewarded_for_nearness(tmp_path: Path, reward: str, scores: list[float]) -> None:
+async def test_a_policy_that_judges_is_rewarded_for_nearness(
+    tmp_path: Path, reward: str, scores: list[float]
+) -> None:
     def policy(request: Json, number: int, index: int) -> str:
         return (score(4), score(5), "I cannot say.", score(2))[index]
 
     flags = "--env.role=judge", f"--env.reward={reward}", "--env.samples_per_item=3"
     batch = await one_batch(tmp_path, [labelled(0, 4)], *flags, judge=unused, policy=policy)
     for group in batch:
-        assert shown({"messages": group["messages"][0][:-1]})["Response To Evaluate"] == "Response 0."
+        assert (
+            shown({"messages": group["messages"][0][:-1]})["Response To Evaluate"] == "Response 0."
+        )
         assert group["scores"] == scores
         assert group["overrides"] is None
         statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
@@ -70,7 +79,11 @@ async def test_a_judge_without_probabilities_ends_the_training(tmp_path: Path) -
         async with (
             training(2 * GROUP) as trainer,
             serving(
-                tmp_path, trainer.url, [task(0)], "--env.weighting=logprobs", judge=giving(lambda i, r: 3)
+                tmp_path,
+                trainer.url,
+                [task(0)],
+                "--env.weighting=logprobs",
+                judge=giving(lambda i, r: 3),
             ) as served,
         ):
             await served.ended()
@@ -81,8 +94,18 @@ def test_without_usable_rows_it_does_not_begin(tmp_path: Path, role: str) -> Non
     rows = [task(0)] if role == "judge" else [task(0, rubric=None)]
     data = write_lines(tmp_path / "train.jsonl", rows)
     with refusing() as url:
-        flags = f"--openai.base_url={url}", f"--env.judge_base_url={url}", f"--env.rollout_server_url={url}"
-        argv = ["serve", *flags, f"--env.role={role}", f"--env.train_dataset={data}", "--env.steps_per_eval=-1"]
+        flags = (
+            f"--openai.base_url={url}",
+            f"--env.judge_base_url={url}",
+            f"--env.rollout_server_url={url}",
+        )
+        argv = [
+            "serve",
+            *flags,
+            f"--env.role={role}",
+            f"--env.train_dataset={data}",
+            "--env.steps_per_eval=-1",
+        ]
         ended = in_process(*argv, env_type=RubricAbsoluteEnv)
     assert ended.code == 2, ended.said
     said = " ".join(ended.said.split())

@@ -38,19 +38,28 @@ async def test_a_failed_judgment_is_no_score(arena: Arena) -> None:
     flags = "--env.include_messages=True", "--env.judge_reask=0", "--env.max_batches_offpolicy=1"
     async with (
         training(20) as trainer,
-        serve(arena, trainer.url, *flags, "--env.total_steps=1", judge=judging(sometimes_silent)) as served,
+        serve(
+            arena, trainer.url, *flags, "--env.total_steps=1", judge=judging(sometimes_silent)
+        ) as served,
     ):
         (batch,) = await trainer.take()
         await served.ended()
-        counted = {reason: served.counted(reason) for reason in ("judge_failed", "no_signal", "policy_failed")}
+        counted = {
+            reason: served.counted(reason)
+            for reason in ("judge_failed", "no_signal", "policy_failed")
+        }
         games = Counter(
-            (uid_of(body), which(body["messages"][1]["content"])[0]) for body in served.judge.bodies if model_is_a(body)
+            (uid_of(body), which(body["messages"][1]["content"])[0])
+            for body in served.judge.bodies
+            if model_is_a(body)
         )
     groups = {row(group): group for group in batch}
     assert sorted(groups) == ["row-0", "row-2", "row-5", "row-6", "row-7"]
     assert counted == {"judge_failed": 2, "no_signal": 1, "policy_failed": 0}
     for group in batch:
-        assert [len(group[name]) for name in ("tokens", "masks", "scores", "inference_logprobs")] == [4] * 4
+        assert [
+            len(group[name]) for name in ("tokens", "masks", "scores", "inference_logprobs")
+        ] == [4] * 4
     assert groups["row-0"]["scores"] == pytest.approx([1, -1 / 3, -1, -1])
     assert groups["row-0"]["overrides"] == [{}, ZERO, {}, {}]
     assert groups["row-2"]["scores"] == [1, -1, 0, 0]
@@ -71,7 +80,9 @@ async def test_short_answers_are_answers(arena: Arena) -> None:
 
     def a0_wins(request: Json, number: int) -> str:
         wins = "\na0\n" in request["messages"][1]["content"]
-        return for_model("", model_is_a(request)) if wins else against_model("", model_is_a(request))
+        return (
+            for_model("", model_is_a(request)) if wins else against_model("", model_is_a(request))
+        )
 
     async with (
         training(8) as trainer,

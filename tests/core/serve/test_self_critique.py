@@ -49,15 +49,27 @@ def minds(scoring: Scoring, critique: Callable[[Asked], Said] | None = None) -> 
 
 @asynccontextmanager
 async def peers(
-    path: Path, api: str, script: Minds, *flags: str, text: Callable[[Json, int, int], str] = rollout
+    path: Path,
+    api: str,
+    script: Minds,
+    *flags: str,
+    text: Callable[[Json, int, int], str] = rollout,
 ) -> AsyncIterator[tuple[Served, ScriptedEndpoint]]:
     """Serve one query, one group after the other, before ann and bob."""
     data = write_lines(path / "train.jsonl", queries(1))
-    arena = Arena(path, [f"--env.train_dataset={data}", "--env.max_num_workers=1", "--env.include_messages=True"])
+    arena = Arena(
+        path,
+        [f"--env.train_dataset={data}", "--env.max_num_workers=1", "--env.include_messages=True"],
+    )
     async with ScriptedEndpoint(script) as endpoint:
         named = json.dumps([{"name": name, "base_url": endpoint.base_url} for name in NAMES])
         async with serve(
-            arena, api, f"--env.judges={named}", *flags, policy=sampling(text), env_type=SelfCritiqueEnv
+            arena,
+            api,
+            f"--env.judges={named}",
+            *flags,
+            policy=sampling(text),
+            env_type=SelfCritiqueEnv,
         ) as served:
             yield served, endpoint
 
@@ -66,7 +78,10 @@ async def first_group(
     path: Path, script: Minds, *flags: str, **how: Callable[[Json, int, int], str]
 ) -> tuple[Group, list[Asked]]:
     """The first group that a trainer gets, and what the peers were asked of it."""
-    async with training(GROUP) as trainer, peers(path, trainer.url, script, *flags, **how) as (_, endpoint):
+    async with (
+        training(GROUP) as trainer,
+        peers(path, trainer.url, script, *flags, **how) as (_, endpoint),
+    ):
         ((group,),) = await trainer.take()
         return group, [asked(body) for body in endpoint.bodies]
 
@@ -135,7 +150,9 @@ async def test_adjusted_rewards_stay_on_the_scale(tmp_path: Path) -> None:
         pytest.param(lambda name, index: (name == "ann") == (index < 2), id="no judge in common"),
     ],
 )
-async def test_a_group_that_cannot_be_compared_is_not_sent(tmp_path: Path, fails: Callable[[str, int], bool]) -> None:
+async def test_a_group_that_cannot_be_compared_is_not_sent(
+    tmp_path: Path, fails: Callable[[str, int], bool]
+) -> None:
     def scoring(name: str, index: int) -> Said:
         return REFUSED if fails(name, index) else lenient_ann(name, index)
 
@@ -160,13 +177,16 @@ async def test_without_peers_the_judge_of_the_settings_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write_lines(tmp_path / "train.jsonl", queries(1))
-    # The metrics are read here: `serve` must not log them first, when the trainer's step has gone on.
+    # The metrics are read here: `serve` must not log them first, when the trainer's step has gone
+    # on.
     monkeypatch.setattr("judgegym.environments.training.serve.LEAST_GROUPS_LOGGED", 1_000_000)
     arena = Arena(tmp_path, [f"--env.dataset={data}", "--env.judge_model_name=judy"])
     script = minds(lenient_ann, lambda it: it.score + 5)
     async with (
         training(GROUP) as trainer,
-        serve(arena, trainer.url, policy=sampling(rollout), judge=script, env_type=SelfCritiqueEnv) as served,
+        serve(
+            arena, trainer.url, policy=sampling(rollout), judge=script, env_type=SelfCritiqueEnv
+        ) as served,
     ):
         ((group,),) = await trainer.take()
         values = served.serving.metrics.flush(max_token_len=-1).values
@@ -179,7 +199,11 @@ async def test_without_peers_the_judge_of_the_settings_is_asked(
 
 def test_serve_says_what_is_missing(tmp_path: Path) -> None:
     with refusing() as url:
-        flags = f"--openai.base_url={url}", f"--env.rollout_server_url={url}", "--env.steps_per_eval=-1"
+        flags = (
+            f"--openai.base_url={url}",
+            f"--env.rollout_server_url={url}",
+            "--env.steps_per_eval=-1",
+        )
         without_data = peer("serve", *flags)
         data = write_lines(tmp_path / "rows.jsonl", queries(1))
         without_key = peer("serve", *flags, f"--env.dataset={data}")

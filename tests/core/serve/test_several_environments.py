@@ -66,7 +66,10 @@ async def both_joined(trainer: Trainer) -> None:
 
 async def test_an_environment_that_comes_later_gets_its_share(arena: Arena) -> None:
     """Both are in the batches; each knows its share of the policy, which is all of it once the other has left."""
-    async with training(8) as trainer, serve(arena, trainer.url, "--env.inference_weight=3") as first:
+    async with (
+        training(8) as trainer,
+        serve(arena, trainer.url, "--env.inference_weight=3") as first,
+    ):
         await trainer.take()
         async with serve(arena, trainer.url, "--env.inference_weight=1", "--env.seed=1") as second:
             await until(second.connection.joined.is_set, "the second joins")
@@ -76,7 +79,12 @@ async def test_an_environment_that_comes_later_gets_its_share(arena: Arena) -> N
                 return any(group["env_id"] == 1 for batch in trainer.batches for group in batch)
 
             await until(comes, "a group of the second")
-            await until(lambda: first.connection.status.weight == pytest.approx(0.75, rel=1e-5), "the first knows")
-            assert second.connection.status.weight == pytest.approx(0.25, rel=1e-5), "the weights have marks"
+            await until(
+                lambda: first.connection.status.weight == pytest.approx(0.75, rel=1e-5),
+                "the first knows",
+            )
+            assert second.connection.status.weight == pytest.approx(0.25, rel=1e-5), (
+                "the weights have marks"
+            )
         await until(lambda: first.connection.status.weight == 1.0, "the second has left")
         await trainer.take(4)

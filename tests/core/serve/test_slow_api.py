@@ -60,14 +60,19 @@ FLAGS = "--env.include_messages=True", "--env.max_num_workers=2"
 
 
 @pytest.mark.slow
-async def test_workers_go_on_while_groups_wait_and_those_that_waited_are_posted_together(arena: Arena) -> None:
+async def test_workers_go_on_while_groups_wait_and_those_that_waited_are_posted_together(
+    arena: Arena,
+) -> None:
     async with (
         training(16) as trainer,
         slow_api(trainer.url) as (slow, api),
         serve(arena, api.url, *FLAGS) as served,
     ):
         await served.policy.arrived(4)
-        await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
+        await until(
+            lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8,
+            "all is judged",
+        )
         await asyncio.sleep(0.05)
         assert len(served.policy.requests) == 4, "two may be in progress, and as many may wait"
         assert await trainer.queued() == 0 and len(slow.posts) == 1
@@ -84,7 +89,10 @@ async def test_group_that_is_refused_with_others_is_dropped_alone(arena: Arena) 
         slow_api(trainer.url) as (slow, api),
         serve(arena, api.url, *FLAGS) as served,
     ):
-        await until(lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8, "all is judged")
+        await until(
+            lambda: served.judge.in_flight == 0 and len(served.judge.requests) == 4 * 8,
+            "all is judged",
+        )
         slow.refuses = 3
         slow.free.set()
         found = set[int]()
@@ -122,4 +130,6 @@ async def test_run_that_is_stopped_during_a_post_waits_for_its_answer(
         assert await trainer.queued() == sent
         begun = len(served.policy.requests)
         unfinished = served.serving._sampler.state_dict()["unfinished"]
-        assert isinstance(unfinished, list) and len(unfinished) == begun - sent, "what was sent is not made again"
+        assert isinstance(unfinished, list) and len(unfinished) == begun - sent, (
+            "what was sent is not made again"
+        )

@@ -23,13 +23,17 @@ def generated(count: int, number: int, logprob: float = -1.0) -> Reply:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["abort", "empty"])
-async def test_completions_that_broke_off_or_are_empty_are_asked_for_again(arena: Arena, fault: str) -> None:
+async def test_completions_that_broke_off_or_are_empty_are_asked_for_again(
+    arena: Arena, fault: str
+) -> None:
     """The first request gives two that may be used; the second the two that are missing."""
 
     def script(request: Recorded, number: int) -> Reply:
         reply = generated(4, number)
         if number == 1:
-            reply.body["finish_reasons"][:2] = ["abort", "abort"] if fault == "abort" else ["stop", "stop"]
+            reply.body["finish_reasons"][:2] = (
+                ["abort", "abort"] if fault == "abort" else ["stop", "stop"]
+            )
             if fault == "empty":
                 reply.body["logprobs"][:2] = [[], []]
         return reply
@@ -43,17 +47,23 @@ async def test_completions_that_broke_off_or_are_empty_are_asked_for_again(arena
 
 async def test_logprobs_that_are_none_are_not_sent(arena: Arena) -> None:
     """Where one is missing, Atropos' server puts the prompt's 1.0; the trainer would take it for a logprob."""
-    server = ScriptedServer(lambda request, number: generated(4, number, 1.0 if number <= 2 else -1.0))
+    server = ScriptedServer(
+        lambda request, number: generated(4, number, 1.0 if number <= 2 else -1.0)
+    )
     async with training(8) as trainer, serve(arena, trainer.url, *FLAGS, policy=server) as served:
         (batch,) = await trainer.take()
         assert served.counted("policy_failed") == 2
-    logprobs = {each for group in batch for sequence in group["inference_logprobs"] for each in sequence}
+    logprobs = {
+        each for group in batch for sequence in group["inference_logprobs"] for each in sequence
+    }
     assert logprobs == {1.0, -1.0}
     assert len(served.policy.requests) >= 4
 
 
 @pytest.mark.slow
-async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_that_fails_for_a_while(
+    arena: Arena, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its own retries give up, the request is retried, and the run goes on; the log says what the server said."""
 
     def script(request: Recorded, number: int) -> Reply:
@@ -64,14 +74,20 @@ async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogC
         (batch,) = await trainer.take()
         assert served.counted("policy_failed") == 0
     assert {len(group["tokens"]) for group in batch} == {4}
-    (said,) = (record.getMessage() for record in caplog.records if "is retried" in record.getMessage())
+    (said,) = (
+        record.getMessage() for record in caplog.records if "is retried" in record.getMessage()
+    )
     assert "500" in said
     assert server.url in said
 
 
 @pytest.mark.slow
-async def test_no_group_begins_while_a_server_is_away_whose_deadline_has_passed(arena: Arena) -> None:
-    server = ScriptedServer(lambda request, number: Reply(status=500) if number == 1 else generated(4, number))
+async def test_no_group_begins_while_a_server_is_away_whose_deadline_has_passed(
+    arena: Arena,
+) -> None:
+    server = ScriptedServer(
+        lambda request, number: Reply(status=500) if number == 1 else generated(4, number)
+    )
     flags = *FLAGS, "--env.endpoint_away_deadline=0.1"
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=server) as served:
         await server.arrived(2)  # it has answered: from then on it is away, and was not never there

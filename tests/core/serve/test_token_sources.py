@@ -15,7 +15,11 @@ from tests.scripted import Json, Recorded, Reply, completion
 from tests.serving import answer, sampling, serve, which, with_tokens
 from tests.trainer import Group, ScriptedServer, training
 
-FLAGS = "--env.include_messages=True", "--env.max_batches_offpolicy=1", "--env.rollout_temperature=0.5"
+FLAGS = (
+    "--env.include_messages=True",
+    "--env.max_batches_offpolicy=1",
+    "--env.rollout_temperature=0.5",
+)
 END = 258
 """The token that ends a turn of the bundled tokenizer."""
 
@@ -36,7 +40,9 @@ def prompt_of(messages: list[Json]) -> list[int]:
     return ids
 
 
-def check(group: Group, place: int, prompt: list[int], completion_ids: list[int], logprobs: list[float]) -> None:
+def check(
+    group: Group, place: int, prompt: list[int], completion_ids: list[int], logprobs: list[float]
+) -> None:
     assert group["tokens"][place] == prompt + completion_ids
     assert group["masks"][place] == [-100] * len(prompt) + completion_ids
     assert group["inference_logprobs"][place] == [1.0] * len(prompt) + logprobs
@@ -44,7 +50,9 @@ def check(group: Group, place: int, prompt: list[int], completion_ids: list[int]
 
 
 @pytest.mark.slow
-async def test_a_chat_endpoint_that_says_what_it_sampled(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_chat_endpoint_that_says_what_it_sampled(
+    arena: Arena, caplog: pytest.LogCaptureFixture
+) -> None:
     answers: dict[int, Json] = {}
 
     def policy(request: Json, number: int) -> Reply:
@@ -75,13 +83,27 @@ class Generate:
     def __call__(self, request: Recorded, number: int) -> Reply:
         assert request.path == "/generate"
         body = request.json
-        assert (body["n"], body["temperature"], body["max_tokens"], body["logprobs"]) == (4, 0.5, 77, 0)
+        assert (body["n"], body["temperature"], body["max_tokens"], body["logprobs"]) == (
+            4,
+            0.5,
+            77,
+            0,
+        )
         self.prompts[number] = body["prompt"]["prompt_token_ids"]
         question = {"messages": [{"content": tokenizer().decode(self.prompts[number])}]}
-        ids = [[*answer(question, number, index).encode(), *([] if index == 2 else [END])] for index in range(4)]
-        self.answers[number] = [(each, [-1 - place / 64 for place in range(len(each))]) for each in ids]
-        entries = [[[{str(i): p}] for i, p in zip(*each, strict=True)] for each in self.answers[number]]
-        return Reply(body={"logprobs": entries, "finish_reasons": ["stop", "stop", "length", "stop"]})
+        ids = [
+            [*answer(question, number, index).encode(), *([] if index == 2 else [END])]
+            for index in range(4)
+        ]
+        self.answers[number] = [
+            (each, [-1 - place / 64 for place in range(len(each))]) for each in ids
+        ]
+        entries = [
+            [[{str(i): p}] for i, p in zip(*each, strict=True)] for each in self.answers[number]
+        ]
+        return Reply(
+            body={"logprobs": entries, "finish_reasons": ["stop", "stop", "length", "stop"]}
+        )
 
 
 @pytest.mark.slow
@@ -159,18 +181,25 @@ async def test_one_completion_without_usable_tokens_costs_its_group_and_decides_
     arena: Arena, caplog: pytest.LogCaptureFixture, fault: str, said: str
 ) -> None:
     flags = *FLAGS, "--env.max_num_workers=1"
-    async with training(4) as trainer, serve(arena, trainer.url, *flags, policy=with_fault(fault)) as served:
+    async with (
+        training(4) as trainer,
+        serve(arena, trainer.url, *flags, policy=with_fault(fault)) as served,
+    ):
         (batch,) = await trainer.take()
         dropped = served.counted("policy_failed")
     assert dropped == 1
     assert [len(group["inference_logprobs"]) for group in batch] == [4]
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
     assert len(warnings) == 1 and said in warnings[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [refusing, one_at_a_time])
-async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture, policy: Any) -> None:
+async def test_tokens_of_the_text(
+    arena: Arena, caplog: pytest.LogCaptureFixture, policy: Any
+) -> None:
     flags = *FLAGS, "--env.max_num_workers=1"
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=policy):
         (batch,) = await trainer.take()
@@ -201,7 +230,9 @@ async def test_tokens_are_never_made_up_beside_those_of_an_endpoint(
     """Nor does it ask for ever; once the fields are refused, no request has them."""
     async with training(8) as trainer:
         with pytest.raises(NothingSucceeds, match=r"the policy.*--env\.token_source=retokenize"):
-            async with serve(arena, trainer.url, *FLAGS, f"--env.token_source={source}", policy=policy) as served:
+            async with serve(
+                arena, trainer.url, *FLAGS, f"--env.token_source={source}", policy=policy
+            ) as served:
                 await served.ended()
         assert await trainer.poll() is None
         assert await trainer.queued() == 0
@@ -221,7 +252,9 @@ async def test_an_endpoint_that_ignores_n_and_says_what_it_sampled(arena: Arena)
     flags = *FLAGS, "--env.max_num_workers=1"
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=policy):
         (batch,) = await trainer.take()
-    completions = [tuple(each for each in mask if each != -100) for group in batch for mask in group["masks"]]
+    completions = [
+        tuple(each for each in mask if each != -100) for group in batch for mask in group["masks"]
+    ]
     assert len(set(completions)) == 8
     texts = [turns[-1]["content"] for group in batch for turns in group["messages"]]
     assert [sampled[each] for each in completions] == texts

@@ -31,13 +31,17 @@ def processed(arena: Arena, *flags: str, path: Path, model: str) -> tuple[Ended,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", [[], [f"--env.tokenizer_name={BUNDLED_TOKENIZER}"]])
-def test_tokenizer_follows_the_name_of_the_policy(arena: Arena, tmp_path: Path, flag: list[str]) -> None:
+def test_tokenizer_follows_the_name_of_the_policy(
+    arena: Arena, tmp_path: Path, flag: list[str]
+) -> None:
     model = UNKNOWN if flag else str(BUNDLED_TOKENIZER)
     ended, _ = processed(arena, "--env.token_source=retokenize", *flag, path=tmp_path, model=model)
     assert ended.code == 0, ended.said
 
 
-def test_tokenizer_is_not_needed_where_the_endpoint_returns_tokens(arena: Arena, tmp_path: Path) -> None:
+def test_tokenizer_is_not_needed_where_the_endpoint_returns_tokens(
+    arena: Arena, tmp_path: Path
+) -> None:
     ended, _ = processed(arena, path=tmp_path, model=UNKNOWN)
     assert ended.code == 0, ended.said
     assert "tokens and logprobs are the endpoint's own" in ended.err

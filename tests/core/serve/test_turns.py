@@ -35,7 +35,9 @@ def scores_of(group: dict[str, Any]) -> list[float]:
 
 
 def masked(group: dict[str, Any]) -> list[int]:
-    marks = [each.get("set_advantage_to_zero", False) for each in group["overrides"] or [{}] * GROUP]
+    marks = [
+        each.get("set_advantage_to_zero", False) for each in group["overrides"] or [{}] * GROUP
+    ]
     return [number for number, mark in enumerate(marks) if mark]
 
 
@@ -55,7 +57,11 @@ async def test_a_conversation_is_one_sequence_where_its_tokens_allow(tmp_path: P
         assert masked(group) == []
         first, second, *_ = group["messages"]
         assert [each["role"] for each in first] == ["user", "assistant"]
-        assert [each["content"] for each in second[1:]] == ["b1 is worth 1", "Go on after 1.", "b2 is worth 1, goodbye"]
+        assert [each["content"] for each in second[1:]] == [
+            "b1 is worth 1",
+            "Go on after 1.",
+            "b2 is worth 1, goodbye",
+        ]
         assert [each["role"] for each in second] == ["user", "assistant", "user", "assistant"]
         assert ["judgment" in each for each in second] == [False, False, False, True]
 
@@ -70,19 +76,42 @@ async def test_a_template_that_changes_earlier_turns_makes_a_group_of_each_turn(
     batch = await batch_of(tmp_path, talker, 6 * GROUP, f"--env.data_path_to_save_groups={file}")
     assert [len(group["tokens"]) for group in batch] == [GROUP] * 6
     for turns in (batch[:3], batch[3:]):
-        assert len({group["messages"][0][0]["content"] for group in turns}) == 1, "the turns of one row"
+        assert len({group["messages"][0][0]["content"] for group in turns}) == 1, (
+            "the turns of one row"
+        )
         assert [scores_of(group) for group in turns] == [[0.0, 0.1, 0.2, 0.3]] * 3
         assert [masked(group) for group in turns] == [[], [0], [0, 1]]
         assert [[texts[0] for texts in talker.spans(group)] for group in turns] == [
-            ["hm~a1 is worth 0, goodbye", "hm~b1 is worth 1", "hm~c1 is worth 2", "hm~d1 is worth 3"],
-            ["hm~a1 is worth 0, goodbye", "hm~b2 is worth 1, goodbye", "hm~c2 is worth 2", "hm~d2 is worth 3"],
-            ["hm~a1 is worth 0, goodbye", "hm~b2 is worth 1, goodbye", "hm~c3 is worth 2", "hm~d3 is worth 3"],
+            [
+                "hm~a1 is worth 0, goodbye",
+                "hm~b1 is worth 1",
+                "hm~c1 is worth 2",
+                "hm~d1 is worth 3",
+            ],
+            [
+                "hm~a1 is worth 0, goodbye",
+                "hm~b2 is worth 1, goodbye",
+                "hm~c2 is worth 2",
+                "hm~d2 is worth 3",
+            ],
+            [
+                "hm~a1 is worth 0, goodbye",
+                "hm~b2 is worth 1, goodbye",
+                "hm~c3 is worth 2",
+                "hm~d3 is worth 3",
+            ],
         ]
-    (said,) = (each.getMessage() for each in caplog.records if "does not begin with the tokens" in each.getMessage())
-    first = len("row-0") + 3  # the role, the text and the end of the question, and the role of the answer
+    (said,) = (
+        each.getMessage()
+        for each in caplog.records
+        if "does not begin with the tokens" in each.getMessage()
+    )
+    first = (
+        len("row-0") + 3
+    )  # the role, the text and the end of the question, and the role of the answer
     assert (
-        f"turn 2 does not begin with the tokens of the turn before: token {first} was {ord('h')} and is {ord('b')}."
-        in said
+        f"turn 2 does not begin with the tokens of the turn before: token {first} was {ord('h')} "
+        f"and is {ord('b')}." in said
     )
     assert [json.loads(line)["tokens"] for line in file.read_bytes().splitlines()][:6] == [
         group["tokens"] for group in batch
@@ -98,4 +127,8 @@ async def test_a_reward_by_turn_compares_the_same_turn_of_the_rollouts(tmp_path:
         assert (scores_of(first), masked(first)) == ([0.0, 0.1, 0.2, 0.3], [])
         mean = round((0.0 + 0.6 + 0.2) / 3, 9)
         assert (scores_of(third), masked(third)) == ([mean, 0.0, 0.6, 0.2], [0])
-        assert list(talker.spans(third))[1:] == [["b3 is worth 0"], ["c3 is worth 6"], ["d3 is worth 2"]]
+        assert list(talker.spans(third))[1:] == [
+            ["b3 is worth 0"],
+            ["c3 is worth 6"],
+            ["d3 is worth 2"],
+        ]

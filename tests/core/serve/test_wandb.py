@@ -1,7 +1,7 @@
 """A run with an evaluation beside it, as a process, and what of it is in Weights & Biases' own file.
 
-The evaluation of step 1 is held until the trainer has had two more batches: rollouts go on meanwhile, and its metrics
-come when training's are ahead.
+The evaluation of step 1 is held until the trainer has had two more batches: rollouts go on
+meanwhile, and its metrics come when training's are ahead.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def history(directory: Path) -> dict[int, dict[str, Any]]:
     for record in records(path):
         if record.WhichOneof("record_type") == "history":
             values = {
-                "/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item
+                "/".join(item.nested_key) or item.key: json.loads(item.value_json)
+                for item in record.history.item
             }
             logged.setdefault(values["_step"], {}).update(values)
     return logged
@@ -92,7 +93,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 async def serve_and_evaluate(path: Path) -> Ended:
     arena = Arena(path).rows(8)
-    prompts = [{"uid": uid, "prompt": f"Question of {uid}", "category": "math"} for uid in EVAL_ROWS]
+    prompts = [
+        {"uid": uid, "prompt": f"Question of {uid}", "category": "math"} for uid in EVAL_ROWS
+    ]
     baseline = [{"uid": uid, "answer": f"BASELINE answer to {uid}"} for uid in EVAL_ROWS]
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -179,11 +182,15 @@ def test_training_is_logged_by_step(run: Run) -> None:
 
 def test_evaluations_are_logged_though_training_is_ahead(run: Run) -> None:
     """Under the step that training has come to, with the step that was evaluated beside them."""
-    evaluated = {row["eval/step"]: step for step, row in run.history.items() if "eval/overall_winrate" in row}
+    evaluated = {
+        row["eval/step"]: step for step, row in run.history.items() if "eval/overall_winrate" in row
+    }
     assert set(evaluated) <= set(run.evaluations)
     assert evaluated[STEPS] == STEPS
     assert any(step < STEPS for step in evaluated)
-    assert all(row["eval/overall_winrate"] == 1.0 for row in run.history.values() if "eval/step" in row)
+    assert all(
+        row["eval/overall_winrate"] == 1.0 for row in run.history.values() if "eval/step" in row
+    )
 
 
 @pytest.mark.slow

@@ -14,12 +14,17 @@ from tests.serving import serve
 from tests.trainer import training
 from tests.wandb_stand_in import LostWandb
 
-SAID = "--env.use_wandb: no run can be opened at Weights & Biases: No API key configured. Use `wandb login`."
+SAID = (
+    "--env.use_wandb: no run can be opened at Weights & Biases: No API key configured. Use `wandb "
+    "login`."
+)
 ON = "--env.use_wandb=True"
 OPTIONAL = "--env.use_wandb=optional"
 
 
-async def test_serve_says_so_before_it_registers(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_serve_says_so_before_it_registers(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=False))
     async with training(8) as trainer:
         with pytest.raises(SettingsError) as error:
@@ -37,9 +42,12 @@ async def test_serve_goes_on_without_it(
     monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=False))
     async with training(8) as trainer, serve(arena, trainer.url, OPTIONAL):
         await trainer.take()
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
     assert warnings == [
-        "no run can be opened at Weights & Biases; going on without it: No API key configured. Use `wandb login`."
+        "no run can be opened at Weights & Biases; going on without it: No API key configured. Use "
+        "`wandb login`."
     ]
 
 
@@ -51,7 +59,9 @@ async def test_a_failure_after_that_is_a_warning(
     async with training(8) as trainer, serve(arena, trainer.url, *flags) as served:
         await trainer.take(2)
         await served.ended()
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
     assert warnings == ["Weights & Biases does not log metrics: the service is gone (said once)"]
 
 
@@ -64,10 +74,17 @@ async def test_a_failure_after_that_is_a_warning(
     ],
 )
 def test_evaluate_too(
-    arena: Arena, monkeypatch: pytest.MonkeyPatch, opens: bool, flags: tuple[str, ...], code: int, said: str
+    arena: Arena,
+    monkeypatch: pytest.MonkeyPatch,
+    opens: bool,
+    flags: tuple[str, ...],
+    code: int,
+    said: str,
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=opens))
     run = arena.path / "run"
-    ended = in_process("evaluate", "--offline", "--limit=2", ON, *flags, f"--env.data_dir_to_save_evals={run}")
+    ended = in_process(
+        "evaluate", "--offline", "--limit=2", ON, *flags, f"--env.data_dir_to_save_evals={run}"
+    )
     assert (ended.code, (run / "metrics.json").exists()) == (code, code == 0), ended.said
     assert said in " ".join(ended.said.split()) and "Traceback" not in ended.said

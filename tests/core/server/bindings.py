@@ -22,8 +22,13 @@ PREFIX = "/ours/re wards"
 
 @asynccontextmanager
 async def own_command(settings: Mapping[str, JSON], judge: Script) -> AsyncIterator[Reached]:
-    text = {name: value if isinstance(value, str) else wire.dumps(value).decode() for name, value in settings.items()}
-    async with running(*(f"--{name}={value}" for name, value in text.items()), judge=judge) as server:
+    text = {
+        name: value if isinstance(value, str) else wire.dumps(value).decode()
+        for name, value in settings.items()
+    }
+    async with running(
+        *(f"--{name}={value}" for name, value in text.items()), judge=judge
+    ) as server:
         yield server
 
 

@@ -26,7 +26,13 @@ async def listwise_judge(request: Json, number: int) -> str:
 async def arena_judge(request: Json, number: int) -> str:
     """The answer of the higher quality wins; slowly, if one of them says so."""
     (_, _, first), (_, _, second) = TEXT.findall(await _shown(request))
-    return "[[A=B]]" if float(first) == float(second) else "[[A>B]]" if float(first) > float(second) else "[[B>A]]"
+    return (
+        "[[A=B]]"
+        if float(first) == float(second)
+        else "[[A>B]]"
+        if float(first) > float(second)
+        else "[[B>A]]"
+    )
 
 
 async def _shown(request: Json) -> str:

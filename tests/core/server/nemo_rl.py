@@ -23,7 +23,9 @@ def check_components(row: Json) -> None:
         ValueError: they do not, which ends its training.
     """
     components = row.get("reward_components")
-    if components and not math.isclose(row["reward"], sum(components.values()), rel_tol=1e-5, abs_tol=1e-6):
+    if components and not math.isclose(
+        row["reward"], sum(components.values()), rel_tol=1e-5, abs_tol=1e-6
+    ):
         raise ValueError(f"reward {row['reward']}, components {components}")
 
 

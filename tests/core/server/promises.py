@@ -35,7 +35,9 @@ _NOTICED_S = 5.0
 
 async def answers_each_protocol(server: Reached) -> None:
     native = await server.post("/v1/score", ASK, **KNOWN)
-    rewards = await server.post("/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": None}, **KNOWN)
+    rewards = await server.post(
+        "/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": None}, **KNOWN
+    )
     number = await server.post("/slime", {**ASK, "label": None}, **KNOWN)
     failed = await server.post("/slime", {**ASK, "response": "FAIL", "label": None}, **KNOWN)
     row = await server.post("/verify", VERIFY, **KNOWN)
@@ -68,7 +70,11 @@ async def tells_errors_in_json_with_a_request_id(server: Reached) -> None:
         (await server.post("/v1/score", {**ASK, "refrence": "4"}, **KNOWN), 422, "invalid"),
         (await server.post("/v2/score", ASK, **KNOWN), 404, "http_error"),
         (await server.get("/v1/score", **KNOWN), 405, "http_error"),
-        (await server.post("/v1/score", b"\x00", **KNOWN, **{"Content-Encoding": "br"}), 415, "unsupported"),
+        (
+            await server.post("/v1/score", b"\x00", **KNOWN, **{"Content-Encoding": "br"}),
+            415,
+            "unsupported",
+        ),
     ]
     for answer, status, kind in cases:
         assert (answer.status, answer.json["error"]["type"]) == (status, kind)
@@ -91,8 +97,12 @@ async def bounds_bodies(server: Reached) -> None:
     assert (await server.post("/v1/score", largest, **KNOWN)).status == 200
     assert (await server.post("/v1/score", f"{largest} ", **KNOWN)).status == 413
     assert (await server.post("/v1/score", bomb, **KNOWN, **zipped)).status == 413
-    assert (await server.post("/v1/score", gzip.compress(json.dumps(ASK).encode()), **KNOWN, **zipped)).status == 200
-    assert (await server.post("/v1/score", gzip.compress(b"{}")[:-4], **KNOWN, **zipped)).status == 400
+    assert (
+        await server.post("/v1/score", gzip.compress(json.dumps(ASK).encode()), **KNOWN, **zipped)
+    ).status == 200
+    assert (
+        await server.post("/v1/score", gzip.compress(b"{}")[:-4], **KNOWN, **zipped)
+    ).status == 400
     assert (await server.post("/v1/score", json.dumps(ASK), **KNOWN, **zipped)).status == 400
 
 
@@ -104,7 +114,9 @@ async def reads_a_body_in_pieces_up_to_its_bound(server: Reached) -> None:
             await asyncio.sleep(0)
 
     async def posted(count: int) -> int:
-        async with server.session.post(f"{server.url}/v1/score", data=pieces(count), headers=KNOWN) as answer:
+        async with server.session.post(
+            f"{server.url}/v1/score", data=pieces(count), headers=KNOWN
+        ) as answer:
             return answer.status
 
     assert [await posted(10), await posted(1024)] == [200, 413]
@@ -115,7 +127,9 @@ async def counts_a_caller_that_leaves_in_its_body(server: Reached) -> None:
 
 
 async def counts_a_caller_that_leaves_while_it_waits_for_its_group(server: Reached) -> None:
-    def sent(number: int) -> bytes:  # of another group each time: two callers of one group are answered at once
+    def sent(
+        number: int,
+    ) -> bytes:  # of another group each time: two callers of one group are answered at once
         content = json.dumps({**ASK, "prompt": f"{ASK['prompt']} ({number})"}).encode()
         return _head(server, len(content), mount="/pairs") + content
 
@@ -125,7 +139,8 @@ async def counts_a_caller_that_leaves_while_it_waits_for_its_group(server: Reach
 async def _leaves(server: Reached, sent: Callable[[int], bytes], *, judge: str) -> None:
     """Send what this makes of the number of the try, and leave, until that is counted.
 
-    A caller may leave before Ray's proxy has handed its request on, and nobody ever sees it: the next one stays longer.
+    A caller may leave before Ray's proxy has handed its request on, and nobody ever sees it: the
+    next one stays longer.
     """
     line = f'judgegym_requests_total{{code="499",judge="{judge}",protocol="native"}}'
 
@@ -144,7 +159,9 @@ async def _leaves(server: Reached, sent: Callable[[int], bytes], *, judge: str) 
 
 
 @asynccontextmanager
-async def connected(server: Reached) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connected(
+    server: Reached,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     parts = urlsplit(server.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     try:
@@ -181,7 +198,9 @@ async def serves_its_pages(server: Reached) -> None:
 
 
 async def serves_many_at_once(server: Reached) -> None:
-    bodies = [{"query": [f"Q: {number}"], "prompts": ["Q: "], "labels": None} for number in range(100)]
+    bodies = [
+        {"query": [f"Q: {number}"], "prompts": ["Q: "], "labels": None} for number in range(100)
+    ]
     answers = await asyncio.gather(*(server.post("/get_reward", body, **KNOWN) for body in bodies))
     assert [answer.status for answer in answers] == [200] * 100
     assert [answer.json["rewards"] for answer in answers] == [

@@ -68,15 +68,25 @@ async def answer_of(response: aiohttp.ClientResponse) -> Answer:
 
 def judged_by(endpoint: ScriptedEndpoint) -> dict[str, str]:
     """The settings of a server whose judge is scripted, and fails at once where it fails."""
-    return {"judge_base_url": endpoint.base_url, "judge_model_name": "the-judge", "judge_max_retries": "0"}
+    return {
+        "judge_base_url": endpoint.base_url,
+        "judge_model_name": "the-judge",
+        "judge_max_retries": "0",
+    }
 
 
 @asynccontextmanager
-async def running(*flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4") -> AsyncIterator[Running]:
+async def running(
+    *flags: str, judge: Script | Reply | str = "[FEEDBACK] fine [SCORE] 4"
+) -> AsyncIterator[Running]:
     """A server with these flags; its judge is scripted and fails at once where it fails."""
     async with ScriptedEndpoint(judge) as endpoint:
         judged = [f"--{name}={value}" for name, value in judged_by(endpoint).items()]
-        argv = [*PLACE, *([] if "--judge=rule" in flags else judged), *flags]  # a rule asks no endpoint
+        argv = [
+            *PLACE,
+            *([] if "--judge=rule" in flags else judged),
+            *flags,
+        ]  # a rule asks no endpoint
         loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
         async with (
             opened(loaded) as service,

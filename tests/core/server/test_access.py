@@ -42,10 +42,18 @@ async def test_the_token_of_a_header_and_of_a_urls_user_part() -> None:
     async with running(TOKENS) as server:
         statuses = [(await server.post("/v1/score", ASK, **each)).status for each in headers]
         with_user = server.url.replace("://", f"://{TOKEN}@")
-        async with aiohttp.ClientSession() as session, session.post(f"{with_user}/get_reward", json=OPENRLHF) as answer:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{with_user}/get_reward", json=OPENRLHF) as answer,
+        ):
             sent = answer.status
-        closed = [(await server.get(path)).status for path in ("/metrics", "/v1/recent", "/reverify_mode")]
-        opened = [(await server.get(path)).status for path in ("/", "/healthz", "/readyz", "/openapi.json")]
+        closed = [
+            (await server.get(path)).status for path in ("/metrics", "/v1/recent", "/reverify_mode")
+        ]
+        opened = [
+            (await server.get(path)).status
+            for path in ("/", "/healthz", "/readyz", "/openapi.json")
+        ]
     assert (closed, opened) == ([401] * 3, [200] * 4)
     assert statuses == [200] * 3 + [401] * 5 + [200] * 2 + [401] * 3
     assert sent == 200
@@ -58,7 +66,9 @@ async def test_a_token_in_a_path_is_not_needed_where_none_is() -> None:
 
 
 @pytest.mark.slow
-async def test_no_token_is_shown_anywhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_no_token_is_shown_anywhere(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     odd = "päss word%41"
     tokens = json.dumps({"a": TOKEN, "b": odd})
     paths = [
@@ -75,12 +85,21 @@ async def test_no_token_is_shown_anywhere(caplog: pytest.LogCaptureFixture, capf
             answers = [await server.post(path, ASK) for path in paths]
             answers += [await server.get(f"/token/{TOKEN}/slime")]
             answers += [await server.post("/slime", "{", **basic(TOKEN))]
-            answers += [await server.get(path, **basic(TOKEN)) for path in ("/v1/recent", "/metrics", "/openapi.json")]
+            answers += [
+                await server.get(path, **basic(TOKEN))
+                for path in ("/v1/recent", "/metrics", "/openapi.json")
+            ]
             answers += [await server.get("/"), await server.get("/readyz")]
     assert [answer.status for answer in answers[:3]] == [200, 200, 401]
-    lines = "".join(JsonLines().format(record) for record in caplog.records if record.name.startswith("judgegym"))
+    lines = "".join(
+        JsonLines().format(record)
+        for record in caplog.records
+        if record.name.startswith("judgegym")
+    )
     out = capfd.readouterr()
-    shown = "".join([lines, out.out, out.err, *(answer.text + str(dict(answer.headers)) for answer in answers)])
+    shown = "".join(
+        [lines, out.out, out.err, *(answer.text + str(dict(answer.headers)) for answer in answers)]
+    )
     assert '"path":"/token/…/slime"' in lines and '"caller":"a"' in lines
     assert TOKEN not in shown
     assert "päss" not in shown

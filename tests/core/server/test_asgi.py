@@ -71,7 +71,9 @@ async def test_requests_that_come_at_once_open_one_service() -> None:
     assert len(endpoint.requests) == 1
 
 
-async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     fastapi = pytest.importorskip("fastapi")
     parent = fastapi.FastAPI()
     parent.mount("/rewards", RewardServer(scale_min=5, scale_max=5))
@@ -95,7 +97,9 @@ async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(caplog: 
         ({}, None, 200),
     ],
 )
-async def test_without_tokens_only_this_machine_is_answered(settings: Any, address: str | None, status: int) -> None:
+async def test_without_tokens_only_this_machine_is_answered(
+    settings: Any, address: str | None, status: int
+) -> None:
     ours = RewardServer(offline=True, **settings)
     sent: list[Any] = []
 
@@ -120,7 +124,9 @@ class Uvicorn:
         pytest.importorskip("uvicorn")
         words = [sys.executable, "-m", "uvicorn", "judgegym.server.asgi:app", "--port=0", *flags]
         env = {**clean_environment(), **environment}
-        self.process = subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(
+            words, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         self.said = ""
 
     def __enter__(self) -> Uvicorn:
@@ -149,14 +155,18 @@ def test_uvicorn_as_a_process_logs_requests_shows_no_token_and_ends_when_told() 
     with Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_TOKENS='{"a": "open-sesame"}') as server:
         url = re.search(r"http://[\d.:]+", server.until("Uvicorn running on"))
         assert url is not None, server.said
-        request = urllib.request.Request(f"{url[0]}/token/open-sesame/v1/score", data=json.dumps(ASK).encode())
+        request = urllib.request.Request(
+            f"{url[0]}/token/open-sesame/v1/score", data=json.dumps(ASK).encode()
+        )
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             assert 0 <= json.load(answer)["score"] <= 1
         server.process.send_signal(signal.SIGTERM)
         server.ended()
     assert "Application shutdown complete" in server.said
     lines = [json.loads(line) for line in server.said.splitlines() if line.startswith("{")]
-    assert [(line["path"], line["code"], line["caller"]) for line in lines] == [("/token/…/v1/score", 200, "a")]
+    assert [(line["path"], line["code"], line["caller"]) for line in lines] == [
+        ("/token/…/v1/score", 200, "a")
+    ]
     assert "open-sesame" not in server.said
 
 

@@ -15,6 +15,8 @@ from tests.core.server.running import Reached
 @pytest.mark.slow("command-serves_many_at_once")
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize("binding", BINDINGS)
-async def test_what_the_server_promises(binding: str, promise: Callable[[Reached], Awaitable[None]]) -> None:
+async def test_what_the_server_promises(
+    binding: str, promise: Callable[[Reached], Awaitable[None]]
+) -> None:
     async with BINDINGS[binding](SETTINGS, by_response) as server:
         await promise(server)

@@ -12,25 +12,41 @@ from tests.core.server.bodies import by_response
 from tests.core.server.running import asked, running
 from tests.scripted import Json, Meeting
 
-EMPTY: list[Any] = ["", " \n", [], [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
+EMPTY: list[Any] = [
+    "",
+    " \n",
+    [],
+    [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}],
+]
 
 
 @pytest.mark.parametrize("judge", ["rubric", "aspect", "peer", "arena_hard"])
 async def test_native_an_empty_completion_is_invalid_and_not_judged(judge: str) -> None:
     async with running(f"--judge={judge}") as server:
         for response in EMPTY:
-            answer = await server.post("/v1/score", {"prompt": "Q", "response": response, "baseline": "B"})
-            assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "invalid_completion")
+            answer = await server.post(
+                "/v1/score", {"prompt": "Q", "response": response, "baseline": "B"}
+            )
+            assert (answer.status, answer.json["score"], answer.json["status"]) == (
+                200,
+                None,
+                "invalid_completion",
+            )
         metrics = (await server.get("/metrics")).text
     assert server.judge.requests == []
-    assert f'judgegym_responses_total{{judge="",status="invalid_completion"}} {len(EMPTY)}.0' in metrics
+    assert (
+        f'judgegym_responses_total{{judge="",status="invalid_completion"}} {len(EMPTY)}.0'
+        in metrics
+    )
 
 
 async def test_openrlhf_and_slime_get_the_number_for_an_empty_completion() -> None:
     logs = {"judge_failed": [0.0], "invalid_completion": [1.0]}
     async with running("--fallback_score=0.5", "--invalid_completion_score=-1") as server:
         for response in ("", "<|im_end|>", " </s>\n"):
-            many = await server.post("/get_reward", {"query": [f"Q: {response}"], "prompts": ["Q: "], "labels": [None]})
+            many = await server.post(
+                "/get_reward", {"query": [f"Q: {response}"], "prompts": ["Q: "], "labels": [None]}
+            )
             one = await server.post("/slime", {"prompt": "Q", "response": response})
             assert many.json == {"rewards": [-1.0], "scores": [-1.0], "extra_logs": logs}
             assert (one.json, one.headers["X-Invalid-Completion"]) == (-1.0, "1")
@@ -40,10 +56,15 @@ async def test_openrlhf_and_slime_get_the_number_for_an_empty_completion() -> No
 
 async def test_of_several_responses_the_empty_ones_alone_are_invalid() -> None:
     async with running(judge=by_response) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "4", [], "5", "FAIL"]})
+        answer = await server.post(
+            "/v1/score", {"prompt": "Q", "responses": ["", "4", [], "5", "FAIL"]}
+        )
         asked_for = len(server.judge.requests)
     assert [each["score"] for each in answer.json["results"]] == [None, 1.0, None, 0.0, None]
-    assert [each["status"] for each in answer.json["results"]] == ["invalid_completion", "ok"] * 2 + ["unparsable"]
+    assert [each["status"] for each in answer.json["results"]] == [
+        "invalid_completion",
+        "ok",
+    ] * 2 + ["unparsable"]
     assert asked_for == 2 + 3, "one without a verdict is drawn again, twice"
 
 
@@ -65,7 +86,9 @@ async def test_choices_that_are_judged_together_are_each_told_in_their_own_order
     groups = [["BEST", "one"], ["one", "BEST"], ["", "one", "BEST"], ["one", "", "BEST"]]
     async with running("--judge=choice", judge=met) as server:
         bodies = [{"prompt": "Q", "responses": group} for group in groups]
-        answers = await asyncio.gather(*(server.post("/v1/score", body) for body in [*bodies, *bodies]))
+        answers = await asyncio.gather(
+            *(server.post("/v1/score", body) for body in [*bodies, *bodies])
+        )
         asked_for = len(server.judge.requests)
     assert asked_for == len(groups)
     for group, answer in zip([*groups, *groups], answers, strict=True):
@@ -84,7 +107,9 @@ VERDICTS: dict[JudgeKind, str] = {
 }
 
 
-@pytest.mark.parametrize(("judge", "calls"), [("rubric", 4), ("aspect", 8), ("peer", 4), ("arena_hard", 8)])
+@pytest.mark.parametrize(
+    ("judge", "calls"), [("rubric", 4), ("aspect", 8), ("peer", 4), ("arena_hard", 8)]
+)
 async def test_all_responses_of_a_request_are_judged_at_once(judge: JudgeKind, calls: int) -> None:
     """The judge answers nobody until all have met: it would wait for ever for calls that are sent one by one."""
     meeting = Meeting(calls)
@@ -105,7 +130,11 @@ async def test_all_responses_of_a_request_are_judged_at_once(judge: JudgeKind, c
 async def test_tool_turns_of_messages_are_written_out() -> None:
     prompt = [{"role": "user", "content": "What is 2 + 2?"}]
     response = [
-        {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}],
+        },
         {"role": "tool", "content": "four"},
         {"role": "assistant", "content": [{"type": "text", "text": "It is 4."}]},
     ]
@@ -118,14 +147,29 @@ async def test_tool_turns_of_messages_are_written_out() -> None:
 
 
 WRONG_FIELDS: list[tuple[Json, str]] = [
-    ({"rubric": {"criteria": "C", "scale_min": "1"}}, "rubric.scale_min: unknown field; expected criteria and"),
-    ({"rubric": {"criteria": "C", "scale_min": 1}}, "rubric.scale_min: unknown field; expected criteria and"),
+    (
+        {"rubric": {"criteria": "C", "scale_min": "1"}},
+        "rubric.scale_min: unknown field; expected criteria and",
+    ),
+    (
+        {"rubric": {"criteria": "C", "scale_min": 1}},
+        "rubric.scale_min: unknown field; expected criteria and",
+    ),
     ({"rubric": {"criteria": 1}}, "rubric.criteria: expected text, found int"),
     ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
-    ({"prompt": [{"role": "user", "content": 3}]}, "prompt.0.content: Input should be a valid string"),
+    (
+        {"prompt": [{"role": "user", "content": 3}]},
+        "prompt.0.content: Input should be a valid string",
+    ),
     ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
-    ({"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a message has a part of type image, which"),
-    ({"response": [{"role": "assistant", "content": [{"type": "audio"}]}]}, "a message has a part of type audio"),
+    (
+        {"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "a message has a part of type image, which",
+    ),
+    (
+        {"response": [{"role": "assistant", "content": [{"type": "audio"}]}]},
+        "a message has a part of type audio",
+    ),
 ]
 
 
@@ -138,12 +182,26 @@ async def test_an_error_names_the_field_as_it_is_in_the_body() -> None:
 
 
 async def test_definitions_of_tools_stand_before_the_conversation_at_each_door() -> None:
-    tool = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
-    asked_for = {"input": [{"role": "user", "content": "2 + 2?"}], "tools": [{"type": "function", **tool}]}
-    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Four."}]}
+    tool = {
+        "name": "add",
+        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+    }
+    asked_for = {
+        "input": [{"role": "user", "content": "2 + 2?"}],
+        "tools": [{"type": "function", **tool}],
+    }
+    answer = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Four."}],
+    }
     messages = [{"role": "user", "content": "2 + 2?"}]
     async with running("--judge=rubric") as server:
-        native = {"prompt": messages, "response": "Four.", "tools": [{"type": "function", "function": tool}]}
+        native = {
+            "prompt": messages,
+            "response": "Four.",
+            "tools": [{"type": "function", "function": tool}],
+        }
         gym = {"responses_create_params": asked_for, "response": {"output": [answer]}}
         for path, body in (("/v1/score", native), ("/verify", gym)):
             assert (await server.post(path, body)).status == 200, path

@@ -20,7 +20,9 @@ HEAD = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len
 
 
 @asynccontextmanager
-async def connected(server: Running) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connected(
+    server: Running,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     host, port = server.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -44,7 +46,9 @@ async def test_a_head_that_does_not_come_is_given_up() -> None:
     assert json.loads(body)["error"]["type"] == "timeout"
 
 
-async def test_a_connection_beyond_the_limit_is_refused_until_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_beyond_the_limit_is_refused_until_another_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("judgegym.server.http.MOST_CONNECTIONS", 1)
     async with running("--max_pending=2") as server:
         async with connected(server) as (_, writer), connected(server) as (first, second):
@@ -68,7 +72,11 @@ async def test_a_connection_beyond_the_limit_is_refused_until_another_ends(monke
 async def answered(reader: asyncio.StreamReader) -> bytes:
     """The first line of one answer, which is read to its end."""
     head = await reader.readuntil(b"\r\n\r\n")
-    length = next(int(line.split(b":")[1]) for line in head.splitlines() if line.lower().startswith(b"content-length"))
+    length = next(
+        int(line.split(b":")[1])
+        for line in head.splitlines()
+        if line.lower().startswith(b"content-length")
+    )
     await reader.readexactly(length)
     return head.splitlines()[0]
 
@@ -124,7 +132,10 @@ async def test_a_connection_without_a_request_does_not_delay_the_end() -> None:
 
 async def test_a_caller_that_waits_for_permission_gets_it_when_its_token_is_known() -> None:
     waits = HEAD.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n%s\r\n")
-    async with running('--tokens={"a": "open-sesame"}') as server, connected(server) as (reader, writer):
+    async with (
+        running('--tokens={"a": "open-sesame"}') as server,
+        connected(server) as (reader, writer),
+    ):
         writer.write(waits % b"Authorization: Bearer open-sesame\r\n")
         permitted = await reader.readuntil(b"\r\n\r\n")
         writer.write(ASK)

@@ -32,7 +32,15 @@ FOUND: dict[str, list[tuple[str, str, str | None]]] = {
     "a prompt that was decoded with other white space is no part of the response": [
         (decode(prompt) + ANSWER, prompt, ANSWER)
         for decode in OTHER_SPACE
-        for prompt in (CHATML, LLAMA, QUESTION, f"[INST] {QUESTION} [/INST]", EARLIER + CHATML, "Q", "Q:")
+        for prompt in (
+            CHATML,
+            LLAMA,
+            QUESTION,
+            f"[INST] {QUESTION} [/INST]",
+            EARLIER + CHATML,
+            "Q",
+            "Q:",
+        )
     ],
     "a prompt that was cut from the left is known by its rest": [
         (prompt[cut:] + ANSWER, prompt, ANSWER)
@@ -95,15 +103,26 @@ async def test_openrlhf_a_response_that_is_not_found_is_a_wrong_request_and_cost
     async with running(judge=by_response) as server:
         answer = await server.post("/get_reward", body)
     error = answer.json["error"]
-    assert (answer.status, error["type"], answer.headers.get("Retry-After")) == (422, "invalid", None)
+    assert (answer.status, error["type"], answer.headers.get("Retry-After")) == (
+        422,
+        "invalid",
+        None,
+    )
     assert error["message"].startswith("query[1]: the response was not found in the query")
     assert server.judge.requests == []
 
 
 async def test_a_label_whose_rubric_is_none_is_refused() -> None:
     async with running() as server:
-        for label in ({"rubric": 5}, {"rubric": ["a"]}, '{"rubric": 5}', {"rubric": {"criteria": 5}}):
-            rewards = await server.post("/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [label]})
+        for label in (
+            {"rubric": 5},
+            {"rubric": ["a"]},
+            '{"rubric": 5}',
+            {"rubric": {"criteria": 5}},
+        ):
+            rewards = await server.post(
+                "/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [label]}
+            )
             number = await server.post("/slime", {"prompt": "Q", "response": "A", "label": label})
             for answer in (rewards, number):
                 assert (answer.status, answer.json["error"]["type"]) == (422, "invalid")

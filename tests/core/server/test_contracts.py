@@ -30,8 +30,14 @@ async def test_openrlhf_gets_rewards_in_the_order_of_the_queries(template: str) 
         answer = await server.post("/get_reward", body)
         shown = sorted(asked(request) for request in server.judge.bodies)
     assert answer.status == 200
-    assert answer.json == {"rewards": [1.0, 0.0], "scores": [1.0, 0.0], "extra_logs": logs(0.0, 0.0)}
-    assert all("### Instruction\n\nWhat is 2 + 2?\n\n" in text and "<|" not in text for text in shown)
+    assert answer.json == {
+        "rewards": [1.0, 0.0],
+        "scores": [1.0, 0.0],
+        "extra_logs": logs(0.0, 0.0),
+    }
+    assert all(
+        "### Instruction\n\nWhat is 2 + 2?\n\n" in text and "<|" not in text for text in shown
+    )
     assert sum("### Reference Response\n\nFour." in text for text in shown) == 1
 
 
@@ -39,8 +45,13 @@ async def test_an_empty_list_is_answered_by_empty_lists() -> None:
     async with running() as server:
         for labels in ({"labels": []}, {}):
             answer = await server.post("/get_reward", {"query": [], "prompts": [], **labels})
-            assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": logs()})
-        assert (await server.post("/v1/score", {"prompt": "Q", "responses": []})).json == {"results": []}
+            assert (answer.status, answer.json) == (
+                200,
+                {"rewards": [], "scores": [], "extra_logs": logs()},
+            )
+        assert (await server.post("/v1/score", {"prompt": "Q", "responses": []})).json == {
+            "results": []
+        }
     assert server.judge.requests == []
 
 
@@ -53,13 +64,19 @@ async def test_a_failed_judge_is_no_number_for_those_who_read_nothing_else(judge
             assert (answer.status, answer.json["error"]["type"]) == (503, "judge_failed")
             assert "rewards" not in answer.json
     async with running("--on_failure=score", "--fallback_score=0.25", judge=judge) as server:
-        rewards, number = await server.post("/get_reward", OPENRLHF), await server.post("/slime", SLIME)
+        rewards, number = (
+            await server.post("/get_reward", OPENRLHF),
+            await server.post("/slime", SLIME),
+        )
     assert rewards.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": logs(1.0)}
     assert (number.status, number.text, number.headers["X-Judge-Failed"]) == (200, "0.25", "1")
 
 
 async def test_a_label_may_hold_a_rubric() -> None:
-    label = '{"reference": "Four.", "rubric": {"criteria": "Is it right?", "score1_description": "Wrong."}}'
+    label = (
+        '{"reference": "Four.", "rubric": {"criteria": "Is it right?", "score1_description": '
+        '"Wrong."}}'
+    )
     async with running() as server:
         await server.post("/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [label]})
     (request,) = server.judge.bodies
@@ -72,30 +89,58 @@ async def test_criteria_come_with_each_request_in_every_protocol() -> None:
     label = {"reference": "Four.", "criteria": criteria}
     verify = {
         "responses_create_params": {"input": "Q"},
-        "response": {"output": [{"type": "message", "content": [{"type": "output_text", "text": "4"}]}]},
+        "response": {
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "4"}]}]
+        },
         "criteria": criteria,
     }
-    async with running("--judge=checklist", judge=saying(lambda text, _: "number" in text)) as server:
+    async with running(
+        "--judge=checklist", judge=saying(lambda text, _: "number" in text)
+    ) as server:
         scores = [
-            (await server.post("/v1/score", {"prompt": "Q", "response": "4", "criteria": criteria})).json["score"],
-            (await server.post("/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [label]})).json[
-                "rewards"
-            ],
-            (await server.post("/slime", {"prompt": "Q", "response": "4", "label": json.dumps(label)})).text,
+            (
+                await server.post(
+                    "/v1/score", {"prompt": "Q", "response": "4", "criteria": criteria}
+                )
+            ).json["score"],
+            (
+                await server.post(
+                    "/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [label]}
+                )
+            ).json["rewards"],
+            (
+                await server.post(
+                    "/slime", {"prompt": "Q", "response": "4", "label": json.dumps(label)}
+                )
+            ).text,
             (await server.post("/verify", verify)).json["reward"],
         ]
         without = await server.post("/v1/score", {"prompt": "Q", "response": "4"})
         wrong = await server.post("/v1/score", {"prompt": "Q", "response": "4", "criteria": [" "]})
     assert scores == [1.0, [1.0], "1.0", 1.0]
-    assert "criteria: there are none" in without.text and "criteria: criterion 1: expected a text" in wrong.text
+    assert (
+        "criteria: there are none" in without.text
+        and "criteria: criterion 1: expected a text" in wrong.text
+    )
     assert 400 <= without.status < 500 and 400 <= wrong.status < 500
 
 
 async def test_native_protocol_gives_the_result_of_one_response() -> None:
-    body = {"prompt": "What is 2 + 2?", "response": "4", "reference": "Four.", "rubric": "Is it right?"}
+    body = {
+        "prompt": "What is 2 + 2?",
+        "response": "4",
+        "reference": "Four.",
+        "rubric": "Is it right?",
+    }
     async with running(judge=by_response) as server:
         answer = await server.post("/v1/score", body)
-    usage = {"prompt_tokens": 10, "cached_prompt_tokens": 0, "completion_tokens": 5, "cost_usd": None, "judge_calls": 1}
+    usage = {
+        "prompt_tokens": 10,
+        "cached_prompt_tokens": 0,
+        "completion_tokens": 5,
+        "cost_usd": None,
+        "judge_calls": 1,
+    }
     assert answer.json == {
         "score": 1.0,
         "status": "ok",
@@ -113,8 +158,18 @@ async def test_aspects_of_a_request_replace_those_of_the_judge() -> None:
     def judge(request: Json, number: int) -> str:
         return f'{{"reason": "since", "verdict": {int("safe for children" in asked(request))}}}'
 
-    own = {"name": "child_safety", "definition": "Is it safe for children?", "polarity": 1, "weight": 3}
-    body = {"prompt": "Q", "response": "A", "aspects": ["correctness", own], "context": ["one", "two"]}
+    own = {
+        "name": "child_safety",
+        "definition": "Is it safe for children?",
+        "polarity": 1,
+        "weight": 3,
+    }
+    body = {
+        "prompt": "Q",
+        "response": "A",
+        "aspects": ["correctness", own],
+        "context": ["one", "two"],
+    }
     async with running("--judge=aspect", judge=judge) as server:
         answer = await server.post("/v1/score", body)
         unknown = await server.post("/v1/score", {**body, "aspects": ["wisdom"]})
@@ -134,7 +189,11 @@ async def test_a_field_that_a_trainer_has_added_is_ignored() -> None:
 
 
 def votes(request: Json, number: int) -> str:
-    return '{"reason": "so", "verdict": 1}' if "[Submission]" in asked(request) else "[FEEDBACK] fine [SCORE] 4"
+    return (
+        '{"reason": "so", "verdict": 1}'
+        if "[Submission]" in asked(request)
+        else "[FEEDBACK] fine [SCORE] 4"
+    )
 
 
 @pytest.mark.parametrize(

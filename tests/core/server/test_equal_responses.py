@@ -87,7 +87,12 @@ async def test_other_protocols_join_equal_rows_in_flight() -> None:
     slime = {"prompt": "Q", "response": "A", "label": None}
     rewards = {"query": ["QA", "QB", "QA"], "prompts": ["Q"] * 3, "labels": [None] * 3}
     async with running(judge=gate) as server:
-        posted = [("/slime", slime), ("/slime", slime), ("/get_reward", rewards), *[("/verify", VERIFY)] * 2]
+        posted = [
+            ("/slime", slime),
+            ("/slime", slime),
+            ("/get_reward", rewards),
+            *[("/verify", VERIFY)] * 2,
+        ]
         tasks = [asyncio.create_task(server.post(path, body)) for path, body in posted]
         await server.judge.arrived(3)
         gate.opened.set()
@@ -146,8 +151,12 @@ async def test_equal_requests_one_after_the_other_are_paid_once() -> None:
     assert 'judgegym_judge_calls_total{judge=""} 2.0' in metrics
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_MOST_BYTES", 4000), ("_KEPT_S", 0.0)], ids=["size", "time"])
-async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, limit: str, value: float) -> None:
+@pytest.mark.parametrize(
+    ("limit", "value"), [("_MOST_BYTES", 4000), ("_KEPT_S", 0.0)], ids=["size", "time"]
+)
+async def test_what_is_kept_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: float
+) -> None:
     monkeypatch.setattr(pending, limit, value)
     async with running(judge=JUDGES["rubric"]) as server:
         for response in "ABCA":  # two of them fit

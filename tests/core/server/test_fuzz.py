@@ -1,7 +1,7 @@
 """Whatever is sent: never a 5xx, and nothing but what `/openapi.json` says.
 
-But for a response that is compared with others which have not come: where a protocol has no field for a failure, that
-is 503, since the response may be sent again.
+But for a response that is compared with others which have not come: where a protocol has no field
+for a failure, that is 503, since the response may be sent again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from tests.core.server.served import as_process
 
 _WITHOUT_A_FIELD = ("/group/get_reward", "/group/slime")
-_ALONE = re.compile(r"judge_failed: 1 of 2 members came within [\d.]+ s: there is nothing to compare with")
+_ALONE = re.compile(
+    r"judge_failed: 1 of 2 members came within [\d.]+ s: there is nothing to compare with"
+)
 
 
 def is_alone(path: str, response: Any) -> bool:
@@ -44,7 +46,8 @@ CHECKS = (no_failure_of_the_server, status_code_conformance, response_schema_con
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     mounts = (
-        '{"safety": {"judge": "aspect"}, "arena": {"judge": "arena_hard"}, "best": {"judge": "choice"}, '
+        '{"safety": {"judge": "aspect"}, "arena": {"judge": "arena_hard"}, "best": {"judge": '
+        '"choice"}, '
         '"group": {"judge": "listwise", "group_size": 2, "group_wait": 0.02}}'
     )
     with as_process("--offline", "--judge=rubric", f"--mounts={mounts}") as url:
@@ -61,7 +64,12 @@ def test_the_server_is_as_its_document_says(server: str) -> None:
         names.append(f"{operation.method} {operation.path}")
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=5,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
         def conforms(case: Any) -> None:
             case.call_and_validate(checks=CHECKS)
 

@@ -22,17 +22,29 @@ MARK = "a text that nobody else has"
     ("body", "judge", "status"),
     [
         (f'{{"prompt": "Q", "response": "{MARK}"}}', "[FEEDBACK] fine [SCORE] 4", 200),
-        (f'{{"prompt": "Q", "response": "{MARK}"}}', Reply(status=400, body={"error": {"message": "no"}}), 200),
-        (f'{{"prompt": "Q", "response": "{MARK}"}}', Reply(status=500, body={"error": {"message": "no"}}), 200),
+        (
+            f'{{"prompt": "Q", "response": "{MARK}"}}',
+            Reply(status=400, body={"error": {"message": "no"}}),
+            200,
+        ),
+        (
+            f'{{"prompt": "Q", "response": "{MARK}"}}',
+            Reply(status=500, body={"error": {"message": "no"}}),
+            200,
+        ),
         (f'{{"prompt": "Q", "refrence": "{MARK}"}}', "unused", 422),
         (f'["{MARK}', "unused", 400),
     ],
     ids=["judged", "refused by the judge", "judge failed", "unknown field", "no JSON"],
 )
-async def test_a_request_leaves_no_cycle_that_holds_its_body(body: str, judge: Any, status: int) -> None:
+async def test_a_request_leaves_no_cycle_that_holds_its_body(
+    body: str, judge: Any, status: int
+) -> None:
     async with ScriptedEndpoint(judge) as endpoint:
         argv = [f"--{name}={value}" for name, value in judged_by(endpoint).items()]
-        async with opened(load(RewardServerSettings, argv, prog="test", reshape=with_preset)) as service:
+        async with opened(
+            load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+        ) as service:
             await _asked(service, body, status)  # caches are filled
             gc.collect()
             gc.disable()
@@ -41,7 +53,9 @@ async def test_a_request_leaves_no_cycle_that_holds_its_body(body: str, judge: A
                 await _asked(service, body, status)
                 await asyncio.sleep(0)
                 gc.collect()
-                left = [item for item in gc.garbage if isinstance(item, BaseException) or holds(item)]
+                left = [
+                    item for item in gc.garbage if isinstance(item, BaseException) or holds(item)
+                ]
             finally:
                 gc.set_debug(0)
                 gc.garbage.clear()

@@ -17,7 +17,12 @@ from tests.scripted import Json
 POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
 FALLBACK = 0.125
 judge = judging(lambda text, _: POINTS[text])
-GATHERING = ("--judge=listwise", "--group_size=3", "--on_failure=score", f"--fallback_score={FALLBACK}")
+GATHERING = (
+    "--judge=listwise",
+    "--group_size=3",
+    "--on_failure=score",
+    f"--fallback_score={FALLBACK}",
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,11 @@ class Protocol:
 
 
 def rollout(text: str, number: int) -> Json:
-    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     ids = {"_ng_task_index": 3, "_ng_rollout_index": number}
     return {**VERIFY, "response": {**VERIFY["response"], "output": [message]}, **ids}
 
@@ -64,7 +73,9 @@ PROTOCOLS = {
         "/verify",
         rollout,
         lambda answer: answer.json["reward"],
-        lambda answer: bool(answer.json.get("_ng_failure_class") == "judge_failed" and answer.json["mask_sample"]),
+        lambda answer: bool(
+            answer.json.get("_ng_failure_class") == "judge_failed" and answer.json["mask_sample"]
+        ),
         FALLBACK,
     ),
 }
@@ -87,7 +98,11 @@ async def test_a_sample_that_is_alone_is_flagged_and_not_scored(name: str) -> No
     protocol = PROTOCOLS[name]
     async with running(*GATHERING, "--group_wait=0.1", judge=judge) as server:
         alone = await server.post(protocol.path, protocol.body("good", 0))
-    assert (alone.status, protocol.reward(alone), protocol.is_flagged(alone)) == (200, protocol.without, True)
+    assert (alone.status, protocol.reward(alone), protocol.is_flagged(alone)) == (
+        200,
+        protocol.without,
+        True,
+    )
     assert server.judge.requests == []
 
 
@@ -97,7 +112,9 @@ async def test_a_sample_that_comes_too_late_is_flagged_and_not_scored(name: str)
     protocol = PROTOCOLS[name]
     async with running(*GATHERING, "--group_wait=2", judge=judge) as server:
         bodies = [protocol.body(text, number) for number, text in enumerate(POINTS)]
-        first, second = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies[:2]))
+        first, second = await asyncio.gather(
+            *(server.post(protocol.path, body) for body in bodies[:2])
+        )
         late = await server.post(protocol.path, bodies[2])
         metrics = (await server.get("/metrics")).text
     assert [protocol.reward(answer) for answer in (first, second)] == [0.9, 0.5]
@@ -108,7 +125,9 @@ async def test_a_sample_that_comes_too_late_is_flagged_and_not_scored(name: str)
     assert len(server.judge.requests) == 1
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"native"}))  # its result says so, at HTTP 200
+@pytest.mark.parametrize(
+    "name", sorted(PROTOCOLS.keys() - {"native"})
+)  # its result says so, at HTTP 200
 async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
     """Others of a group may come yet (503); that all are there, and one alone is not empty, stays so (422)."""
     protocol = PROTOCOLS[name]
@@ -119,8 +138,16 @@ async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
         bodies = [protocol.body(text, number) for number, text in enumerate(["good", ""])]
         beside, empty = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies))
         asked_for = len(server.judge.requests)
-    assert (alone.status, alone.json["error"]["type"], alone.headers["Retry-After"]) == (503, "judge_failed", "1")
-    assert (beside.status, beside.json["error"]["type"], beside.headers.get("Retry-After")) == (422, "unusable", None)
+    assert (alone.status, alone.json["error"]["type"], alone.headers["Retry-After"]) == (
+        503,
+        "judge_failed",
+        "1",
+    )
+    assert (beside.status, beside.json["error"]["type"], beside.headers.get("Retry-After")) == (
+        422,
+        "unusable",
+        None,
+    )
     assert beside.json["error"]["message"].startswith("2 of 2 members came")
     assert (empty.status, asked_for) == (200, 0)
 
@@ -141,15 +168,22 @@ async def test_several_samples_of_a_group_in_one_request_of_openrlhf_are_a_group
 
 
 async def test_rows_of_groups_cannot_be_verified_again_one_by_one() -> None:
-    mounts = '--mounts={"alone": {"judge": "rubric"}, "whole": {"judge": "listwise", "group_size": null}}'
+    mounts = (
+        '--mounts={"alone": {"judge": "rubric"}, "whole": {"judge": "listwise", "group_size": '
+        "null}}"
+    )
     async with running(*GATHERING, mounts, judge=judge) as server:
-        modes = [(await server.get(f"{mount}/reverify_mode")).json for mount in ("", "/alone", "/whole")]
+        modes = [
+            (await server.get(f"{mount}/reverify_mode")).json for mount in ("", "/alone", "/whole")
+        ]
     assert modes == ["unsupported", "stateless", "stateless"]
 
 
 @pytest.mark.parametrize("kind", ["listwise", "tournament", "arena_hard"])
 async def test_blank_baseline_is_none_and_no_response_wins_against_it(kind: str) -> None:
     async with running(f"--judge={kind}", judge="never asked") as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "good", "baseline": " \n"})
+        answer = await server.post(
+            "/v1/score", {"prompt": "Q", "response": "good", "baseline": " \n"}
+        )
     assert (answer.status, answer.json["error"]["type"]) == (422, "unusable")
     assert server.judge.requests == []

@@ -76,10 +76,15 @@ async def listening_at(port: int, text: str) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-async def test_a_judge_that_is_away_is_told_at_once_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_judge_that_is_away_is_told_at_once_and_found_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     port = free_port()
     async with running(*GENEROUS, f"--judge_base_url=http://127.0.0.1:{port}/v1") as server:
-        answers = [await asyncio.wait_for(server.post("/v1/score", ASK), 20) for _ in range(operation.FAILURES - 1)]
+        answers = [
+            await asyncio.wait_for(server.post("/v1/score", ASK), 20)
+            for _ in range(operation.FAILURES - 1)
+        ]
         down = await server.get("/readyz")
         async with listening_at(port, VERDICT):
 
@@ -88,37 +93,55 @@ async def test_a_judge_that_is_away_is_told_at_once_and_found_again(caplog: pyte
 
             await until(answered, "the judge is found")
             ready = await server.get("/readyz")
-    assert {(answer.status, answer.json["error"]["type"]) for answer in answers} == {(503, "judge_away")}
+    assert {(answer.status, answer.json["error"]["type"]) for answer in answers} == {
+        (503, "judge_away")
+    }
     assert "refuses connections" in answers[-1].json["error"]["message"]
     assert all(int(answer.headers["Retry-After"]) > 0 for answer in answers)
     assert (down.status, down.json["error"]["type"], ready.status) == (503, "judge_down", 200)
-    records = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    records = [
+        record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
+    ]
     assert sum("refuses connections" in line for line in records) == 1
     assert sum("accepts connections again" in line for line in records) == 1
 
 
-NO_CREDIT = {"message": "You exceeded your current quota", "code": "insufficient_quota", "type": "insufficient_quota"}
+NO_CREDIT = {
+    "message": "You exceeded your current quota",
+    "code": "insufficient_quota",
+    "type": "insufficient_quota",
+}
 
 
 @pytest.mark.parametrize(
     ("refusal", "asked", "words"),
     [
-        (Reply(status=429, body={"error": NO_CREDIT}), MOST_IN_A_ROW, "You exceeded your current quota"),
+        (
+            Reply(status=429, body={"error": NO_CREDIT}),
+            MOST_IN_A_ROW,
+            "You exceeded your current quota",
+        ),
         (Reply(status=429, headers={"Retry-After": "86400"}), 1, "asks to wait 24 h"),
     ],
     ids=["no credit", "daily limit"],
 )
-async def test_a_judge_whose_account_is_refused_is_not_ready(refusal: Reply, asked: int, words: str) -> None:
+async def test_a_judge_whose_account_is_refused_is_not_ready(
+    refusal: Reply, asked: int, words: str
+) -> None:
     async with running(*GENEROUS, judge=refusal) as server:
         bodies = [{**ASK, "response": str(number)} for number in range(asked)]
-        await asyncio.wait_for(asyncio.gather(*(server.post("/v1/score", body) for body in bodies)), 20)
+        await asyncio.wait_for(
+            asyncio.gather(*(server.post("/v1/score", body) for body in bodies)), 20
+        )
         answer, ready = await server.post("/v1/score", ASK), await server.get("/readyz")
         assert len(server.judge.requests) == asked
     assert (answer.status, answer.json["error"]["type"], ready.status) == (503, "judge_away", 503)
     assert words in answer.json["error"]["message"]
 
 
-async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_dead_judge_is_said_once_and_so_is_its_return(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     broken = asyncio.Event()
     broken.set()
 
@@ -141,14 +164,19 @@ async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.Log
     assert server.judge.base_url not in down.text
     records = [record for record in caplog.records if record.name == "judgegym.server.operation"]
     lines = [record.getMessage() for record in records]
-    assert [line.partition(":")[0] for line in lines] == ["the judge does not answer", "the judge is back"]
+    assert [line.partition(":")[0] for line in lines] == [
+        "the judge does not answer",
+        "the judge is back",
+    ]
     assert "out of order" in lines[0]
     assert [record.levelno for record in records] == [logging.WARNING] * 2
 
 
 async def test_single_failures_and_unreadable_verdicts_are_no_dead_judge() -> None:
     answers = [DOWN, DOWN, VERDICT, DOWN, DOWN, "I cannot say.", *["I cannot say."] * 12]
-    async with running(judge=lambda request, number: answers[min(number, len(answers)) - 1]) as server:
+    async with running(
+        judge=lambda request, number: answers[min(number, len(answers)) - 1]
+    ) as server:
         for number in range(8):
             await server.post("/v1/score", {**ASK, "response": str(number)})
         assert (await server.get("/readyz")).status == 200
@@ -186,7 +214,9 @@ async def test_a_judge_that_is_there_again_and_completes_nothing_is_not_ready(
 ) -> None:
     monkeypatch.setattr(operation, "_FIRST_PAUSE_S", 0.01)
     replies = [VERDICT]
-    async with running("--judge_max_retries=0", judge=lambda request, number: replies[-1]) as server:
+    async with running(
+        "--judge_max_retries=0", judge=lambda request, number: replies[-1]
+    ) as server:
         await server.post("/v1/score", ASK)
         async with server.judge.away():
             await server.post("/v1/score", {**ASK, "response": "B"}, **{"X-Request-Deadline": "5"})
@@ -206,7 +236,9 @@ async def test_a_model_that_refuses_one_token_is_asked_as_it_is_for_judgments(pr
 
     def judge(request: Json, number: int) -> str | Reply:
         if replies[-1] is not DOWN and request.get("max_tokens") == 1:
-            return Reply(status=400, body={"error": {"message": "the model output limit was reached"}})
+            return Reply(
+                status=400, body={"error": {"message": "the model output limit was reached"}}
+            )
         return replies[-1]
 
     async with running(judge=judge) as server:
@@ -219,7 +251,9 @@ LATE = [Reply(status=503), BUSY, DOWN, Reply(drop=True)]
 
 
 @pytest.mark.parametrize("judge", LATE, ids=["503", "429", "500", "drops"])
-async def test_an_answer_that_is_late_says_why_and_is_counted(judge: Reply, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_answer_that_is_late_says_why_and_is_counted(
+    judge: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running("--deadline=0.7", *GENEROUS, judge=judge) as server:
         for number in range(operation.FAILURES):
             answer = await server.post("/v1/score", {**ASK, "response": str(number)})
@@ -229,12 +263,19 @@ async def test_an_answer_that_is_late_says_why_and_is_counted(judge: Reply, capl
     assert status in answer.json["explanation"]
     assert "deadline" in answer.json["explanation"]
     assert status in caplog.text
-    assert f'judgegym_judge_failures_total{{cause="late",judge=""}} {operation.FAILURES}.0' in metrics
+    assert (
+        f'judgegym_judge_failures_total{{cause="late",judge=""}} {operation.FAILURES}.0' in metrics
+    )
 
 
 @pytest.mark.parametrize(
     ("judge", "cause"),
-    [(Reply(status=400), "rejected"), (DOWN, "broken"), (BUSY, "429"), ("I cannot say.", "unparsable")],
+    [
+        (Reply(status=400), "rejected"),
+        (DOWN, "broken"),
+        (BUSY, "429"),
+        ("I cannot say.", "unparsable"),
+    ],
 )
 async def test_failures_are_counted_by_cause(judge: Reply | str, cause: str) -> None:
     async with running("--judge_deadline=30", judge=judge) as server:

@@ -34,26 +34,46 @@ async def test_images_of_prompt_and_response_reach_the_judge() -> None:
     assert (answer.status, answer.json["score"]) == (200, 0.75)
     text, *images = asked["messages"][-1]["content"]
     assert "See [image 1]" in text["text"] and "See [image 2]" in text["text"]
-    assert [each.get("text") or each["image_url"]["url"] for each in images] == ["[image 1]", RED, "[image 2]", URL]
+    assert [each.get("text") or each["image_url"]["url"] for each in images] == [
+        "[image 1]",
+        RED,
+        "[image 2]",
+        URL,
+    ]
 
 
 async def test_a_rollout_of_nemo_gym_has_its_images() -> None:
     item = {"role": "user", "content": [{"type": "input_image", "image_url": RED, "detail": "low"}]}
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Red."}]}
+    said = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Red."}],
+    }
     async with running() as server:
         row = {"responses_create_params": {"input": [item]}, "response": {"output": [said]}}
         answer = await server.post("/verify", row)
         (asked,) = server.judge.bodies
     assert (answer.status, answer.json["reward"]) == (200, 0.75)
-    assert asked["messages"][-1]["content"][-1] == {"type": "image_url", "image_url": {"url": RED, "detail": "low"}}
+    assert asked["messages"][-1]["content"][-1] == {
+        "type": "image_url",
+        "image_url": {"url": RED, "detail": "low"},
+    }
 
 
 @pytest.mark.parametrize("field", ["prompt", "response"])
-async def test_no_file_of_the_server_is_read(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_file_of_the_server_is_read(
+    field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "red.png").write_bytes(png())
     monkeypatch.chdir(tmp_path)
     async with running() as server:
-        for path in ("red.png", "./red.png", str(tmp_path / "red.png"), (tmp_path / "red.png").as_uri(), "/dev/zero"):
+        for path in (
+            "red.png",
+            "./red.png",
+            str(tmp_path / "red.png"),
+            (tmp_path / "red.png").as_uri(),
+            "/dev/zero",
+        ):
             for part in (
                 {"type": "image_url", "image_url": {"url": path}},
                 {"type": "input_image", "image_url": path},
@@ -63,8 +83,13 @@ async def test_no_file_of_the_server_is_read(field: str, tmp_path: Path, monkeyp
                 {"type": "image", "source": {"type": "url", "url": path}},
             ):
                 shown = [{"role": "user" if field == "prompt" else "assistant", "content": [part]}]
-                answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", field: shown})
-                assert (answer.status, "no file is read here" in answer.text) == (422, True), (path, answer.text)
+                answer = await server.post(
+                    "/v1/score", {"prompt": "Q", "response": "A", field: shown}
+                )
+                assert (answer.status, "no file is read here" in answer.text) == (422, True), (
+                    path,
+                    answer.text,
+                )
         assert server.judge.requests == []
 
 
@@ -77,7 +102,9 @@ async def test_a_judge_without_images_refuses_them() -> None:
 
 async def test_responses_that_are_gathered_one_by_one_are_refused_with_images() -> None:
     async with running("--judge=listwise", "--group_size=2") as server:
-        answer = await server.post("/v1/score", {"prompt": [message("user", RED)], "response": "A", "group": "g"})
+        answer = await server.post(
+            "/v1/score", {"prompt": [message("user", RED)], "response": "A", "group": "g"}
+        )
         assert (answer.status, server.judge.requests) == (422, [])
         assert "send them together" in answer.text
 
@@ -92,7 +119,9 @@ async def test_protocols_that_show_no_images_refuse_them() -> None:
 async def test_the_limit_of_a_request_counts_images() -> None:
     async with running("--max_body_mb=1") as server:
         large = data_url(png() + b"\0" * (2 << 20))
-        answer = await server.post("/v1/score", {"prompt": [message("user", large)], "response": "A"})
+        answer = await server.post(
+            "/v1/score", {"prompt": [message("user", large)], "response": "A"}
+        )
         assert (answer.status, server.judge.requests) == (413, [])
 
 
@@ -132,7 +161,8 @@ async def test_five_large_images_at_once_take_the_memory_of_one() -> None:
             warm = await asyncio.to_thread(post, url)
             idle = _peak_mb(process.pid)
             answers = await asyncio.gather(
-                *(asyncio.to_thread(_score, url, prompt) for prompt in shown), return_exceptions=True
+                *(asyncio.to_thread(_score, url, prompt) for prompt in shown),
+                return_exceptions=True,
             )
             peak = _peak_mb(process.pid)
     assert warm["score"] == 0.75

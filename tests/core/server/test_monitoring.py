@@ -27,7 +27,9 @@ def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def judge(request: Json, number: int) -> str:
-    return f"[FEEDBACK] fine [SCORE] {5 if 'long long' in request['messages'][-1]['content'] else 2}"
+    return (
+        f"[FEEDBACK] fine [SCORE] {5 if 'long long' in request['messages'][-1]['content'] else 2}"
+    )
 
 
 async def score(server: Running, prompt: str, *responses: str, mount: str = "") -> None:
@@ -47,18 +49,27 @@ async def test_groups_of_a_request_and_of_single_responses(tmp_path: Path) -> No
             await score(server, "Two?", answer)
             await score(server, "Three?", answer)
     (first, second) = (line["step"] for line in lines(tmp_path / "run", "step"))
-    assert (first["groups"], first["rollouts"], second["groups"], second["rollouts"]) == (2, 6, 1, 2)
+    assert (first["groups"], first["rollouts"], second["groups"], second["rollouts"]) == (
+        2,
+        6,
+        1,
+        2,
+    )
     assert first["values"]["refusal_rate"] == first["values"]["empty_rate"] == pytest.approx(1 / 6)
     assert first["values"]["at_top"] == pytest.approx(2 / 5)
     assert first["causes"] == {"invalid_completion": 1}
     assert second["values"]["reward_spread_within"] == pytest.approx((0.375**2 * 2) ** 0.5)
     assert {line["judge"] for line in lines(tmp_path / "run", "at")} == {""}
-    live = [json.loads(line) for line in (tmp_path / "run" / "live.jsonl").read_bytes().splitlines()]
+    live = [
+        json.loads(line) for line in (tmp_path / "run" / "live.jsonl").read_bytes().splitlines()
+    ]
     assert (live[0]["status"]["groups"], live[0]["status"]["is_over"]) == (3, True)
     assert len(live) == 4
 
 
-async def test_alarms_and_numbers_are_in_the_metrics_by_judge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_alarms_and_numbers_are_in_the_metrics_by_judge(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     flags = ["--monitor_every=1", '--monitor_limits={"length_mean": 3, "alarm": true}']
     mounts = f"--mounts={json.dumps({'other': {}})}"
     async with running(f"--run_dir={tmp_path}", mounts, *flags, judge=judge) as server:
@@ -80,7 +91,9 @@ async def test_a_gold_judge_has_other_calls_and_no_say(
     monkeypatch.setattr(monitoring, "_GOODBYE_S", 5.0 if kind == "fine" else 0.0)
     replies = {"fine": Reply(text="[FEEDBACK] poor [SCORE] 1"), "hangs": Reply(hang=True)}
     async with ScriptedEndpoint(lambda request, number: replies[kind]) as gold:
-        settings = json.dumps({"judge": "rubric", "judge_base_url": gold.base_url, "judge_model_name": "gold"})
+        settings = json.dumps(
+            {"judge": "rubric", "judge_base_url": gold.base_url, "judge_model_name": "gold"}
+        )
         async with running(
             f"--run_dir={tmp_path}", f"--gold_judge={settings}", "--gold_share=1", judge=judge
         ) as server:
@@ -90,7 +103,9 @@ async def test_a_gold_judge_has_other_calls_and_no_say(
     assert gold.requests[0].json["model"] == "gold"
     (end,) = lines(tmp_path, "end")
     assert (end["end"]["gold"]["scored"] > 0) == (kind == "fine")
-    assert [line["begin"] for line in lines(tmp_path, "begin")] == [{"judge": "the-judge", "gold_judge": "gold"}]
+    assert [line["begin"] for line in lines(tmp_path, "begin")] == [
+        {"judge": "the-judge", "gold_judge": "gold"}
+    ]
 
 
 async def test_a_gold_judge_that_refuses_every_request_is_told_in_the_log(
@@ -98,13 +113,19 @@ async def test_a_gold_judge_that_refuses_every_request_is_told_in_the_log(
 ) -> None:
     """Without its scores there is no alarm, and its failures raise no error."""
     monkeypatch.setattr(GoldJudge, "ranked_share", 1.0)
-    async with ScriptedEndpoint(Reply(status=404, body={"error": {"message": "no model gold"}})) as gold:
-        settings = json.dumps({"judge": "rubric", "judge_base_url": gold.base_url, "judge_model_name": "gold"})
+    async with ScriptedEndpoint(
+        Reply(status=404, body={"error": {"message": "no model gold"}})
+    ) as gold:
+        settings = json.dumps(
+            {"judge": "rubric", "judge_base_url": gold.base_url, "judge_model_name": "gold"}
+        )
         flags = f"--run_dir={tmp_path}", f"--gold_judge={settings}", "--gold_share=1"
         async with running(*flags, judge=judge) as server:
             for number in range(20):
                 await score(server, f"{number}?", *ANSWERS[:2])
-    told = [record.getMessage() for record in caplog.records if "the gold judge" in record.getMessage()]
+    told = [
+        record.getMessage() for record in caplog.records if "the gold judge" in record.getMessage()
+    ]
     first, many = told
     assert first.startswith("the gold judge failed on row ") and "no model gold" in first
     assert "in a row, and without its scores there is no alarm" in many
@@ -120,18 +141,26 @@ async def test_a_restart_goes_on_in_the_same_files(tmp_path: Path) -> None:
     assert [line["step"]["step"] for line in lines(tmp_path, "step")] == [1, 2]
 
 
-def test_a_disk_that_refuses_lines_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_refuses_lines_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     watched = ServerMonitors(WatchSettings(run_dir=tmp_path), {}, Telemetry())
-    watched._file = LineWriter(tmp_path / "away" / "monitor.jsonl", watched._refused, most_waiting=3)
+    watched._file = LineWriter(
+        tmp_path / "away" / "monitor.jsonl", watched._refused, most_waiting=3
+    )
     for number in range(5):
         watched._write(b"%d\n" % number)
     (tmp_path / "away").mkdir()
     watched._write(b"5\n")
-    assert (tmp_path / "away" / "monitor.jsonl").read_bytes() == b"3\n4\n5\n", "the latest three were kept"
+    assert (tmp_path / "away" / "monitor.jsonl").read_bytes() == b"3\n4\n5\n", (
+        "the latest three were kept"
+    )
     assert caplog.text.count("cannot be written to") == 1
 
 
-async def test_memory_of_open_groups_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_of_open_groups_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(monitoring, "_MOST_OPEN", 2)
     async with running(f"--run_dir={tmp_path}", "--monitor_every=1", judge=judge) as server:
         for number in range(4):

@@ -39,7 +39,11 @@ def rollout(*output: Json, asked_for: Any = "What is 2 + 2?", **row: Any) -> Jso
 
 
 def message(text: str) -> Json:
-    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
 
 
 CALL = {"type": "function_call", "call_id": "c", "name": "add", "arguments": '{"a": 2, "b": 2}'}
@@ -60,7 +64,9 @@ async def test_a_row_comes_back_with_its_reward_and_components_as_numbers() -> N
     ("judge", "kind", "words"),
     [(DOWN, "judge_failed", "out of order"), ("I cannot say.", "judge_unparseable", "")],
 )
-async def test_a_failed_judge_is_told_to_all_readers_of_the_row(judge: Any, kind: str, words: str) -> None:
+async def test_a_failed_judge_is_told_to_all_readers_of_the_row(
+    judge: Any, kind: str, words: str
+) -> None:
     async with running(judge=judge) as server:
         answer = await server.post("/verify", VERIFY)
     told = {name: value for name, value in answer.json.items() if name not in VERIFY}
@@ -82,7 +88,9 @@ async def test_a_failed_judge_is_an_http_error_for_those_who_know_no_other() -> 
     async with running("--on_failure=http", judge=DOWN) as server:
         failed = await server.post("/verify", VERIFY)
         invalid = await server.post("/verify", {**VERIFY, "rubric": 5})
-        of_policy = await server.post("/verify", {**VERIFY, "response": {**VERIFY["response"], "status": "failed"}})
+        of_policy = await server.post(
+            "/verify", {**VERIFY, "response": {**VERIFY["response"], "status": "failed"}}
+        )
     assert (of_policy.status, "status failed" in of_policy.text) == (422, True)
     assert (failed.status, failed.json["error"]["type"]) == (503, "judge_failed")
     assert "reward" not in failed.json
@@ -95,12 +103,17 @@ async def test_a_failed_judge_is_an_http_error_for_those_who_know_no_other() -> 
     [
         ({"status": "failed"}, "status failed"),
         ({"error": {"code": "server_error", "message": "the engine died"}}, "the engine died"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        (
+            {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
+            "content_filter",
+        ),
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, None),
         ({"status": "completed", "error": None, "incomplete_details": None}, None),
     ],
 )
-async def test_a_response_that_has_failed_is_masked_and_not_judged(fields: Json, words: str | None) -> None:
+async def test_a_response_that_has_failed_is_masked_and_not_judged(
+    fields: Json, words: str | None
+) -> None:
     row = {**VERIFY, "response": {**VERIFY["response"], **fields}}
     async with running(judge=by_response) as server:
         answer = (await server.post("/verify", row)).json
@@ -128,9 +141,15 @@ async def test_an_environment_server_gets_its_session_back_and_no_field_of_the_c
     async with running(judge=by_response) as server:
         seeded = await server.post("/seed_session", seed("1", "1-0"))
         cookie = seeded.headers["Set-Cookie"].partition(";")[0]
-        verified = await server.post("/verify", {**VERIFY, "_ng_task_index": 1}, Cookie=f"a=b; {cookie}")
-        closed = await server.post("/close_session", {"resources_session_id": "session-1-0", "episode_id": {}})
-        refused = await server.post("/seed_session", {"resources_session_id": "s", "episode_id": {}})
+        verified = await server.post(
+            "/verify", {**VERIFY, "_ng_task_index": 1}, Cookie=f"a=b; {cookie}"
+        )
+        closed = await server.post(
+            "/close_session", {"resources_session_id": "session-1-0", "episode_id": {}}
+        )
+        refused = await server.post(
+            "/seed_session", {"resources_session_id": "s", "episode_id": {}}
+        )
     assert seeded.json == closed.json == {"resources_session_id": "session-1-0"}
     assert verified.json == {**VERIFY, "reward": 1.0, "judge_components": {"raw": 5.0}, "raw": 5.0}
     assert (refused.status, "rollout_id" in refused.text) == (422, True)
@@ -149,7 +168,9 @@ async def test_a_failure_within_a_session_is_an_http_error_which_ends_one_episod
 ) -> None:
     async with running(judge=judge) as server:
         seeded = await server.post("/seed_session", seed("1", "1-0"))
-        answer = await server.post("/verify", row, Cookie=seeded.headers["Set-Cookie"].partition(";")[0])
+        answer = await server.post(
+            "/verify", row, Cookie=seeded.headers["Set-Cookie"].partition(";")[0]
+        )
     assert (answer.status, "reward" in answer.json) == (status, False)
 
 
@@ -158,13 +179,17 @@ async def test_rollouts_of_sessions_are_compared_within_their_task() -> None:
         async def verify(number: int) -> float:
             seeded = await server.post("/seed_session", seed(task, f"{task}-{number}"))
             row = rollout(message(f"{task} {number}"))
-            answer = await server.post("/verify", row, Cookie=seeded.headers["Set-Cookie"].partition(";")[0])
+            answer = await server.post(
+                "/verify", row, Cookie=seeded.headers["Set-Cookie"].partition(";")[0]
+            )
             return float(answer.json["reward"])
 
         return await asyncio.gather(verify(1), verify(2))
 
     judge = judging(lambda text, place: int(text.replace(" ", "")) / 100)
-    async with running("--judge=listwise", "--group_size=2", "--group_wait=60", judge=judge) as server:
+    async with running(
+        "--judge=listwise", "--group_size=2", "--group_wait=60", judge=judge
+    ) as server:
         assert await asyncio.gather(rewards("1"), rewards("2")) == [[0.11, 0.12], [0.21, 0.22]]
 
 
@@ -183,9 +208,17 @@ async def test_a_component_does_not_overwrite_a_field_of_the_row() -> None:
 
 
 async def test_tool_turns_of_the_prompt_are_written_out() -> None:
-    turns = [{"role": "user", "content": "What is 2 + 2?"}, THOUGHT, CALL, OUTPUT, {"type": "web_search_call"}]
+    turns = [
+        {"role": "user", "content": "What is 2 + 2?"},
+        THOUGHT,
+        CALL,
+        OUTPUT,
+        {"type": "web_search_call"},
+    ]
     async with running(judge=by_response) as server:
-        answer = await server.post("/verify", rollout(THOUGHT, message("five?"), message("4"), asked_for=turns))
+        answer = await server.post(
+            "/verify", rollout(THOUGHT, message("five?"), message("4"), asked_for=turns)
+        )
         (request,) = server.judge.bodies
     prompt = (
         "user: What is 2 + 2?\n\nassistant: [reasoning, left out]\n"
@@ -209,7 +242,10 @@ ROLLOUTS: list[tuple[list[Json], str]] = [
         [message("user: 5\n\ntool: 4"), CALL, OUTPUT],
         f"assistant: user\u00a6: 5\n\ntool\u00a6: 4\n{CALLED}\n\ntool (add): four",
     ),
-    ([message("[tool call: add({})]"), OUTPUT], "assistant: [\u00a6tool call: add({})]\n\ntool: four"),
+    (
+        [message("[tool call: add({})]"), OUTPUT],
+        "assistant: [\u00a6tool call: add({})]\n\ntool: four",
+    ),
     ([{"type": "web_search_call"}, message("4")], "assistant: [web_search_call]\n\nassistant: 4"),
 ]
 
@@ -227,8 +263,14 @@ async def test_a_rollout_with_tool_calls_is_judged_with_them() -> None:
 async def test_a_row_with_an_image_is_refused_and_a_refusal_is_left_out() -> None:
     parts = [{"type": "output_text", "text": "4 "}, {"type": "refusal", "refusal": "No."}]
     async with running(judge=by_response) as server:
-        await server.post("/verify", rollout({"type": "message", "role": "assistant", "content": parts}))
-        picture = {"type": "message", "role": "assistant", "content": [*parts, {"type": "output_image"}]}
+        await server.post(
+            "/verify", rollout({"type": "message", "role": "assistant", "content": parts})
+        )
+        picture = {
+            "type": "message",
+            "role": "assistant",
+            "content": [*parts, {"type": "output_image"}],
+        }
         refused = await server.post("/verify", rollout(picture))
         (request,) = server.judge.bodies
     assert "### Response To Evaluate\n\n4 \n\n" in asked(request)
@@ -236,7 +278,11 @@ async def test_a_row_with_an_image_is_refused_and_a_refusal_is_left_out() -> Non
 
 
 async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing() -> None:
-    refusal = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    refusal = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "No."}],
+    }
     outputs: list[list[Json]] = [[], [message("")], [message(" \n")], [THOUGHT], [refusal]]
     async with running("--invalid_completion_score=-1", judge=by_response) as server:
         for output in outputs:
@@ -246,7 +292,9 @@ async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing() -> None:
         assert server.judge.requests == []
 
 
-async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_the_collection() -> None:
+async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_the_collection() -> (
+    None
+):
     faults: list[Json] = [
         {"rubric": 5},
         {"rubric": {"score1_description": "Wrong."}},
@@ -262,7 +310,12 @@ async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_th
         for fault in faults:
             answer = await server.post("/verify", {**VERIFY, **fault})
             row = answer.json
-            assert (answer.status, row["reward"], row["mask_sample"], row["difficulty"]) == (200, 0.0, True, 3), fault
+            assert (answer.status, row["reward"], row["mask_sample"], row["difficulty"]) == (
+                200,
+                0.0,
+                True,
+                3,
+            ), fault
             assert (row["_ng_failure_class"], row["_ng_failure_terminal"]) == ("invalid_row", True)
             assert row["failure_kind"] == "judgegym:invalid_row"
             assert next(iter(fault)) in row["failure_reason"]
@@ -274,12 +327,19 @@ async def test_a_server_that_takes_no_more_answers_with_a_failed_row_too() -> No
         server.service.draining = True
         answer = await server.post("/verify", VERIFY)
     assert (answer.status, answer.json["_ng_failure_class"]) == (200, "judge_failed")
-    assert (answer.json["failure_kind"], "_ng_failure_terminal" in answer.json) == ("judgegym:draining", False)
+    assert (answer.json["failure_kind"], "_ng_failure_terminal" in answer.json) == (
+        "judgegym:draining",
+        False,
+    )
 
 
 async def test_a_field_of_the_row_chooses_the_judge() -> None:
     def judge(request: Json, number: int) -> str:
-        return '{"reason": "none", "verdict": 0}' if "[Submission]" in asked(request) else "[FEEDBACK] f [SCORE] 3"
+        return (
+            '{"reason": "none", "verdict": 0}'
+            if "[Submission]" in asked(request)
+            else "[FEEDBACK] f [SCORE] 3"
+        )
 
     mounts = '{"safety": {"judge": "aspect", "aspects": ["harmfulness"]}}'
     async with running(f"--mounts={mounts}", judge=judge) as server:
@@ -293,46 +353,94 @@ async def test_a_field_of_the_row_chooses_the_judge() -> None:
 
 async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
     rows: list[Json] = [
-        {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0, "raw": 5.0, "judge_components": {"raw": 5.0}},
-        {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0, "raw": 1.0, "name": "x", "mask_sample": False},
-        {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "response": {"usage": {"input_tokens": 7}}},
-        {"_ng_task_index": 0, "_ng_rollout_index": 2, "reward": 0.0, "_ng_failure_class": "judge_failed"},
+        {
+            "_ng_task_index": 1,
+            "_ng_rollout_index": 0,
+            "reward": 1.0,
+            "raw": 5.0,
+            "judge_components": {"raw": 5.0},
+        },
+        {
+            "_ng_task_index": 0,
+            "_ng_rollout_index": 0,
+            "reward": 0.0,
+            "raw": 1.0,
+            "name": "x",
+            "mask_sample": False,
+        },
+        {
+            "_ng_task_index": 0,
+            "_ng_rollout_index": 1,
+            "reward": 0.5,
+            "response": {"usage": {"input_tokens": 7}},
+        },
+        {
+            "_ng_task_index": 0,
+            "_ng_rollout_index": 2,
+            "reward": 0.0,
+            "_ng_failure_class": "judge_failed",
+        },
         {"_ng_task_index": 0, "_ng_rollout_index": 3, "reward": 0.0, "mask_sample": True},
     ]
     async with running() as server:
         answer = await server.post("/aggregate_metrics", {"verify_responses": rows})
         nothing = await server.post("/aggregate_metrics", {"verify_responses": []})
     assert answer.status == 200
-    assert answer.json["key_metrics"] == {"mean/reward": 0.5, "mean/raw": 3.0, "mean/input_tokens": 7.0}
+    assert answer.json["key_metrics"] == {
+        "mean/reward": 0.5,
+        "mean/raw": 3.0,
+        "mean/input_tokens": 7.0,
+    }
     overall = answer.json["agent_metrics"]
-    assert (overall["std/reward"], overall["median/reward"], overall["min/raw"], overall["max/raw"]) == (0.5, 0.5, 1, 5)
+    assert (
+        overall["std/reward"],
+        overall["median/reward"],
+        overall["min/raw"],
+        overall["max/raw"],
+    ) == (0.5, 0.5, 1, 5)
     assert (overall["num_responses"], overall["num_failed"]) == (5, 2)
     groups = answer.json["group_level_metrics"]
-    assert [(group["_ng_task_index"], group["num_rollouts"], group["mean/reward"]) for group in groups] == [
+    assert [
+        (group["_ng_task_index"], group["num_rollouts"], group["mean/reward"]) for group in groups
+    ] == [
         (0, 2, 0.25),
         (1, 1, 1.0),
     ]
     repeats = answer.json["repeat_level_metrics"]
     assert [
-        (repeat["_ng_rollout_index"], repeat["sample_count"], repeat["missing_count"], repeat["mean/reward"])
+        (
+            repeat["_ng_rollout_index"],
+            repeat["sample_count"],
+            repeat["missing_count"],
+            repeat["mean/reward"],
+        )
         for repeat in repeats
     ] == [(0, 2, 0, 0.5), (1, 1, 1, 0.5)]
     assert nothing.json == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 
 def test_invalid_completions_are_a_share_of_all_rollouts() -> None:
-    rows: list[dict[str, object]] = [{"reward": 1.0}] * 3 + [{"reward": 0.0, "invalid_completion": True}]
+    rows: list[dict[str, object]] = [{"reward": 1.0}] * 3 + [
+        {"reward": 0.0, "invalid_completion": True}
+    ]
     found = aggregate(AggregateBody(verify_responses=rows))
     assert found["key_metrics"] == {"mean/reward": 0.75, "mean/invalid_completion": 0.25}
-    assert aggregate(AggregateBody(verify_responses=rows[:3]))["key_metrics"] == {"mean/reward": 1.0}
+    assert aggregate(AggregateBody(verify_responses=rows[:3]))["key_metrics"] == {
+        "mean/reward": 1.0
+    }
 
 
 async def test_aggregates_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("judgegym.server.service.LARGEST_AGGREGATE_MB", 0.1)
-    rows = json.dumps({"verify_responses": [{"_ng_task_index": 1, "reward": 1.0, "note": "x" * 50_000}]})
+    rows = json.dumps(
+        {"verify_responses": [{"_ng_task_index": 1, "reward": 1.0, "note": "x" * 50_000}]}
+    )
     async with running("--max_body_mb=0.01") as server:
         assert (await server.post("/verify", rows)).status == 413
         whole = await server.post("/aggregate_metrics", rows)
         answer = await server.post("/aggregate_metrics", " " * 200_000)
     assert whole.json["agent_metrics"]["num_responses"] == 1
-    assert (answer.status, answer.json["error"]["message"]) == (413, "the body is larger than 0.1 MB")
+    assert (answer.status, answer.json["error"]["message"]) == (
+        413,
+        "the body is larger than 0.1 MB",
+    )

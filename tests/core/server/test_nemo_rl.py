@@ -17,7 +17,9 @@ GATHERING = ("--judge=tournament", "--group_size=4")
 
 
 @pytest.mark.parametrize("given", [None, {}, {"problem": 7}, {"problem": 7, "mask_sample": False}])
-async def test_a_failed_judge_is_masked_where_it_reads_the_mask_and_nothing_of_the_request_is_lost(given: Any) -> None:
+async def test_a_failed_judge_is_masked_where_it_reads_the_mask_and_nothing_of_the_request_is_lost(
+    given: Any,
+) -> None:
     row = VERIFY if given is None else {**VERIFY, "instance_config": given}
     async with running(judge=DOWN) as server:
         failed = (await server.post("/verify", row)).json
@@ -65,7 +67,10 @@ async def test_components_sum_to_the_reward_or_there_are_none(flags: tuple[str, 
 
     texts = ("4", "5", "", "FAIL")
     async with running(*flags, judge=judge) as server:
-        rows = [(await server.post("/verify", rollout(text, number))).json for number, text in enumerate(texts)]
+        rows = [
+            (await server.post("/verify", rollout(text, number))).json
+            for number, text in enumerate(texts)
+        ]
     assert rows[0]["judge_components"]
     for row in rows:
         check_components(row)
@@ -80,19 +85,25 @@ async def test_a_failed_member_of_a_group_has_the_mean_of_the_others_as_its_plac
     a, c, b, empty = (row["reward"] for row in rows)
     assert [is_masked(row) for row in rows] == [False, True, False, False]
     assert (empty, c) == (0.25, pytest.approx((a + b + empty) / 3))
-    # The others have the advantages, but for one factor, that they would have without the failed one.
+    # The others have the advantages, but for one factor, that they would have without the failed
+    # one.
     without = advantages([rows[0], rows[2], rows[3]])
     within = [each for place, each in enumerate(advantages(rows)) if place != 1]
     factors = {round(one / other, 9) for one, other in zip(within, without, strict=True)}
     assert (advantages(rows)[1], len(factors)) == (0.0, 1)
 
 
-async def test_a_member_of_a_group_whose_policy_has_failed_takes_its_place_and_moves_no_baseline() -> None:
+async def test_a_member_of_a_group_whose_policy_has_failed_takes_its_place_and_moves_no_baseline() -> (
+    None
+):
     texts = ("a", "d", "b", "e")
     sent = [rollout(text, number) for number, text in enumerate(texts)]
     sent[1]["response"] |= {"status": "failed"}
     async with running(*GATHERING, judge=battle) as server:
-        rows = [answer.json for answer in await asyncio.gather(*(server.post("/verify", each) for each in sent))]
+        rows = [
+            answer.json
+            for answer in await asyncio.gather(*(server.post("/verify", each) for each in sent))
+        ]
         shown = "".join(asked(request) for request in server.judge.bodies)
     a, d, b, e = (row["reward"] for row in rows)
     assert [is_masked(row) for row in rows] == [False, True, False, False]
@@ -102,7 +113,9 @@ async def test_a_member_of_a_group_whose_policy_has_failed_takes_its_place_and_m
 
 
 @pytest.mark.parametrize("ids", [True, False])
-async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_that_are_known(ids: bool) -> None:
+async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_that_are_known(
+    ids: bool,
+) -> None:
     """The judge sees each rollout alone, and the failed one ends last, after its retries."""
     others_are_judged = asyncio.Event()
 
@@ -115,11 +128,18 @@ async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_t
 
     def row(text: str, number: int, prompt: str = "Why?") -> Json:
         whole = {**rollout(text, number), "question": prompt}
-        return whole if ids else {name: value for name, value in whole.items() if not name.startswith("_ng")}
+        return (
+            whole
+            if ids
+            else {name: value for name, value in whole.items() if not name.startswith("_ng")}
+        )
 
     async with running("--fallback_score=0.25", judge=judge) as server:
         failing = asyncio.create_task(server.post("/verify", row("FAIL", 3)))
-        rows = [(await server.post("/verify", row(text, number))).json for number, text in enumerate(["a", "b", ""])]
+        rows = [
+            (await server.post("/verify", row(text, number))).json
+            for number, text in enumerate(["a", "b", ""])
+        ]
         others_are_judged.set()
         failed = (await failing).json
         stranger = (await server.post("/verify", row("FAIL", 0, "Another?"))).json

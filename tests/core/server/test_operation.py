@@ -35,9 +35,13 @@ class Gate:
 async def test_a_number_arrives_in_time_and_the_judgment_goes_on(tmp_path: Path) -> None:
     """OpenRLHF's loop: each try gets its number within the deadline; once the judge is done, the real one.
 
-    The last one joins the judgment that is under way, or finds it in the cache if that has just ended.
+    The last one joins the judgment that is under way, or finds it in the cache if that has just
+    ended.
     """
-    gate, flags = Gate(), ("--deadline=2", "--judge_deadline=900", f"--judge_cache={tmp_path / 'cache.sqlite'}")
+    gate, flags = (
+        Gate(),
+        ("--deadline=2", "--judge_deadline=900", f"--judge_cache={tmp_path / 'cache.sqlite'}"),
+    )
     async with running(*flags, judge=gate) as server:
         tries = [await server.post("/get_reward", OPENRLHF) for _ in range(2)]
         gate.opened.set()
@@ -59,13 +63,19 @@ async def test_no_more_judgments_are_taken_than_allowed() -> None:
         gate.opened.set()
         answers = await asyncio.gather(first, joined)
         ready = await server.get("/readyz")
-    assert (refused.status, refused.headers["Retry-After"], refused.json["error"]["type"]) == (503, "1", "overloaded")
+    assert (refused.status, refused.headers["Retry-After"], refused.json["error"]["type"]) == (
+        503,
+        "1",
+        "overloaded",
+    )
     assert [answer.status for answer in answers] == [200, 200]
     assert (unready.status, ready.status) == (503, 200)
 
 
 @pytest.mark.parametrize("flags", [("--on_failure=score", "--fallback_score=0.5"), ()])
-async def test_a_full_server_answers_openrlhf_with_a_number_only_where_one_is_chosen(flags: tuple[str, ...]) -> None:
+async def test_a_full_server_answers_openrlhf_with_a_number_only_where_one_is_chosen(
+    flags: tuple[str, ...],
+) -> None:
     """Its client gives up after five refusals, and the run ends."""
     gate = Gate()
     async with running("--max_pending=1", *flags, judge=gate) as server:
@@ -98,7 +108,9 @@ async def test_a_judgment_that_was_paid_for_is_cached(tmp_path: Path) -> None:
         url = f"--judge_base_url={judge.base_url}"
         async with running(cache, url) as server:
             first = await server.post("/v1/score", ASK)
-        async with running(cache, url) as server:  # another one, which keeps no judgment of the first
+        async with running(
+            cache, url
+        ) as server:  # another one, which keeps no judgment of the first
             again = await server.post("/v1/score", ASK)
             metrics = (await server.get("/metrics")).text
         assert len(judge.requests) == 1
@@ -114,7 +126,11 @@ async def test_an_open_address_needs_tokens() -> None:
     with pytest.raises(SettingsError, match=r"0\.0\.0\.0.*token"):
         async with running("--host=0.0.0.0") as server:
             server.service.settings.check_access()
-    for flags in (["--host=0.0.0.0", "--insecure"], ["--host=0.0.0.0", TOKENS], ["--host=localhost"]):
+    for flags in (
+        ["--host=0.0.0.0", "--insecure"],
+        ["--host=0.0.0.0", TOKENS],
+        ["--host=localhost"],
+    ):
         async with running(*flags) as server:
             server.service.settings.check_access()
 
@@ -127,9 +143,23 @@ async def test_a_body_that_cannot_be_meant() -> None:
         ('{"prompt": "Q"}', 422, "response"),
         ('{"prompt": 5, "response": "A"}', 422, "prompt"),
         ('{"prompt": "Q", "response": "A", "responses": ["B"]}', 422, "either"),
-        ('{"prompt": "Q", "response": "A", "rubric": {"score1_description": "bad"}}', 422, "criteria"),
-        ('{"prompt": "Q", "response": "A", "rubric": {"criteria": "?", "score٣_description": "bad"}}', 422, "score٣"),
-        ('{"prompt": "Q", "response": "A", "rubric": {"criteria": "C", "score9_description": "x"}}', 422, "score 9"),
+        (
+            '{"prompt": "Q", "response": "A", "rubric": {"score1_description": "bad"}}',
+            422,
+            "criteria",
+        ),
+        (
+            '{"prompt": "Q", "response": "A", "rubric": {"criteria": "?", "score٣_description": '
+            '"bad"}}',
+            422,
+            "score٣",
+        ),
+        (
+            '{"prompt": "Q", "response": "A", "rubric": {"criteria": "C", "score9_description": '
+            '"x"}}',
+            422,
+            "score 9",
+        ),
         ("x" * (2 * 1024 * 1024), 413, "larger"),
     ]
     async with running("--max_body_mb=1", judge=VERDICT) as server:
@@ -150,7 +180,9 @@ async def test_lists_that_do_not_fit() -> None:
 async def test_half_a_character_is_no_fault_of_the_request() -> None:
     """Python's own JSON writes lone surrogates, and a text that is cut at a token may end in one."""
     async with running(judge=VERDICT) as server:
-        answer = await server.post("/get_reward", '{"query": ["Q\\ud83d"], "prompts": ["Q"], "labels": [null]}')
+        answer = await server.post(
+            "/get_reward", '{"query": ["Q\\ud83d"], "prompts": ["Q"], "labels": [null]}'
+        )
     assert (answer.status, answer.json["rewards"]) == (200, [1.0])
 
 
@@ -161,7 +193,9 @@ async def test_metrics_and_the_last_judgments() -> None:
         shown = request["messages"][-1]["content"]
         return next(answer for name, answer in answers.items() if f"Evaluate\n\n{name}" in shown)
 
-    async with running("--judge_price_input=1000000", "--judge_price_output=0", judge=judge) as server:
+    async with running(
+        "--judge_price_input=1000000", "--judge_price_output=0", judge=judge
+    ) as server:
         await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B"]})
         metrics = (await server.get("/metrics")).text
         recent = (await server.get("/v1/recent")).json["judgments"]
@@ -197,7 +231,8 @@ COUNTED: dict[str, tuple[tuple[str, ...], list[Reply | str], list[str], str]] = 
         (*PRICED, "--judge_price_cached_input=500000"),
         [Reply(body=CACHED)],
         ["A"],
-        'prompt_tokens_total{judge=""} 10.0, cached_prompt_tokens_total{judge=""} 8.0, cost_usd_total{judge=""} 6.0',
+        'prompt_tokens_total{judge=""} 10.0, cached_prompt_tokens_total{judge=""} 8.0, '
+        'cost_usd_total{judge=""} 6.0',
     ),
     "a response whose cost is not known is counted beside the cost of the others": (
         PRICED,
@@ -209,7 +244,8 @@ COUNTED: dict[str, tuple[tuple[str, ...], list[Reply | str], list[str], str]] = 
         (),
         [VERDICT],
         ["", "A"],
-        'responses_total{judge="",status="invalid_completion"} 1.0, responses_total{judge="",status="ok"} 1.0',
+        'responses_total{judge="",status="invalid_completion"} 1.0, '
+        'responses_total{judge="",status="ok"} 1.0',
     ),
 }
 
@@ -228,14 +264,18 @@ async def test_what_is_counted(
 
 
 @pytest.mark.parametrize("then", [VERDICT, DOWN], ids=["judged", "failed"])
-async def test_a_failure_that_is_told_before_the_judgment_ends_is_counted_once(then: Reply | str) -> None:
+async def test_a_failure_that_is_told_before_the_judgment_ends_is_counted_once(
+    then: Reply | str,
+) -> None:
     opened = asyncio.Event()
 
     async def judge(request: Json, number: int) -> Reply | str:
         await opened.wait()
         return then
 
-    async with running("--deadline=0.2", "--judge_deadline=900", "--judge_timeout=300", judge=judge) as server:
+    async with running(
+        "--deadline=0.2", "--judge_deadline=900", "--judge_timeout=300", judge=judge
+    ) as server:
         late = await server.post("/v1/score", ASK)
         opened.set()
 
@@ -246,12 +286,18 @@ async def test_a_failure_that_is_told_before_the_judgment_ends_is_counted_once(t
         metrics = (await server.get("/metrics")).text
     assert late.json["status"] == "judge_failed"
     assert 'judgegym_unjudged_answers_total{cause="late",judge=""} 1.0' in metrics
-    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == ['{cause="late",judge=""} 1.0']
+    assert re.findall(r"judgegym_judge_failures_total({.*)", metrics) == [
+        '{cause="late",judge=""} 1.0'
+    ]
 
 
 async def test_cost_without_a_price_has_no_series_and_is_null(tmp_path: Path) -> None:
     def judge(request: Json, number: int) -> str | Reply:
-        return Reply(status=400) if "Evaluate\n\nFAIL" in request["messages"][-1]["content"] else VERDICT
+        return (
+            Reply(status=400)
+            if "Evaluate\n\nFAIL" in request["messages"][-1]["content"]
+            else VERDICT
+        )
 
     async with running(f"--judge_cache={tmp_path / 'cache.sqlite'}", judge=judge) as server:
         await server.post("/v1/score", {"prompt": "Q", "responses": ["FAIL", ""]})
@@ -267,6 +313,10 @@ async def test_a_judge_that_raises_is_one_failure() -> None:
     async with running("--weighting=logprobs", judge=VERDICT) as server:
         answer = await server.post("/v1/score", ASK)
         again = await server.get("/healthz")
-    assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "judge_failed")
+    assert (answer.status, answer.json["score"], answer.json["status"]) == (
+        200,
+        None,
+        "judge_failed",
+    )
     assert "logprobs" in answer.json["explanation"]
     assert again.status == 200

@@ -36,7 +36,9 @@ def test_every_other_source_comes_before_a_preset(words: list[str], tmp_path: Pa
     assert (found.deadline, found.on_failure, found.judge_deadline) == (7, "sidecar", 6.3)
 
 
-def test_a_preset_may_be_named_in_a_file_or_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_may_be_named_in_a_file_or_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "server.yaml"
     path.write_text("for: slime\n")
     assert settings(f"--config={path}").deadline == 100
@@ -51,7 +53,9 @@ def test_an_unknown_trainer_is_refused_with_the_known_ones() -> None:
 
 
 def test_mounted_judges_have_the_presets_deadline() -> None:
-    judges = settings("--for=slime", '--mounts={"own": {"judge_deadline": 5}, "other": {}}').mounted_judges()
+    judges = settings(
+        "--for=slime", '--mounts={"own": {"judge_deadline": 5}, "other": {}}'
+    ).mounted_judges()
     assert [judges[name].judge_deadline for name in ("", "own", "other")] == [90, 5, 90]
 
 

@@ -22,7 +22,9 @@ BODY = json.dumps({"prompt": "Why?", "response": "Because."}).encode()
 
 
 def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
-    request = urllib.request.Request(url + path, data=body, headers={"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        url + path, data=body, headers={"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
         return json.load(response)
 
@@ -34,8 +36,14 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--judge=rubik", "--offline"], ["--judge", "did you mean rubric"]),
         (["--jugde=rubric"], ["--jugde", "--judge"]),
         (["--config=missing.yaml"], ["missing.yaml"]),
-        (["--offline", "--judge=listwise", "--schedule=swiss"], ["--schedule (command line)", "--judge=tournament"]),
-        (["--offline", "--judge=listwise", "--for=openrlhf"], ["--for: openrlhf", "listwise", "--group_size"]),
+        (
+            ["--offline", "--judge=listwise", "--schedule=swiss"],
+            ["--schedule (command line)", "--judge=tournament"],
+        ),
+        (
+            ["--offline", "--judge=listwise", "--for=openrlhf"],
+            ["--for: openrlhf", "listwise", "--group_size"],
+        ),
         (["--offline", "--host=0.0.0.0"], ["0.0.0.0", "token"]),
         (["--offline", '--mounts={"v1": {}}'], ["mounts", "'v1'"]),
         (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
@@ -44,11 +52,16 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
             ["--group_size: a cohort needs one worker", "some 3,000 requests", "Use --workers=1"],
         ),
         (["--offline", "--for=openrlfh"], ["--for", "openrlhf"]),
-        (['--faults={"latency_ms": 5}', "--judge_base_url=http://127.0.0.1:1/v1"], ["--faults", "--offline"]),
+        (
+            ['--faults={"latency_ms": 5}', "--judge_base_url=http://127.0.0.1:1/v1"],
+            ["--faults", "--offline"],
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str]) -> None:
-    ended = run(*flags, *(() if any(flag.startswith("--port") for flag in flags) else ("--port=0",)))
+    ended = run(
+        *flags, *(() if any(flag.startswith("--port") for flag in flags) else ("--port=0",))
+    )
     assert ended.code == 2
     assert [word for word in words if word not in ended.err] == []
     assert "Traceback" not in ended.err
@@ -64,7 +77,11 @@ def test_a_port_in_use() -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    flags = ["--judge_api_key=sk-own", '--tokens={"a": "sk-token"}', '--mounts={"m": {"judge_api_key": "sk-mounted"}}']
+    flags = [
+        "--judge_api_key=sk-own",
+        '--tokens={"a": "sk-token"}',
+        '--mounts={"m": {"judge_api_key": "sk-mounted"}}',
+    ]
     ended = run("--show_config", *flags)
     assert ended.code == 0, ended.said
     assert "judge_critique_rounds" in ended.out
@@ -106,7 +123,13 @@ def listens(url: str) -> bool:
 @pytest.mark.slow
 def test_the_preset_for_groups_can_be_tried_without_a_key(tmp_path: Path) -> None:
     preset = ROOT / "configs" / "reward_server_group.yaml"
-    body = json.dumps({"prompt": "Why?", "responses": ["Because.", "Because of why.", "No."]}).encode()
-    with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
+    body = json.dumps(
+        {"prompt": "Why?", "responses": ["Because.", "Because of why.", "No."]}
+    ).encode()
+    with as_process(
+        f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}"
+    ) as url:
         for path in ("/v1/score", "/games/v1/score"):
-            assert all(0 <= result["score"] <= 1 for result in post(url, path, body=body)["results"])
+            assert all(
+                0 <= result["score"] <= 1 for result in post(url, path, body=body)["results"]
+            )

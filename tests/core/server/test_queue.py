@@ -44,12 +44,16 @@ async def test_busy_judge_scores_all_completions_of_a_batch_and_none_is_paid_twi
     flags = f"--judge_max_concurrency={AT_ONCE}", "--deadline=60"
     async with running(*flags, judge=judge) as server:
         scoring = JudgeSource(server.url, deadline_s=120).scoring()
-        groups = [[CompletionRow({"prompt": "Q"}, ask(number)["response"])] for number in range(COUNT)]
+        groups = [
+            [CompletionRow({"prompt": "Q"}, ask(number)["response"])] for number in range(COUNT)
+        ]
         running_ = asyncio.create_task(asyncio.to_thread(asyncio.run, scoring.score(groups)))
         for wave in range(COUNT // AT_ONCE):
             await server.judge.arrived((wave + 1) * AT_ONCE)
             if not wave:  # all others wait
-                queued = await server.post("/v1/score", ask(COUNT - 1), **{"X-Request-Deadline": "0.05"})
+                queued = await server.post(
+                    "/v1/score", ask(COUNT - 1), **{"X-Request-Deadline": "0.05"}
+                )
                 assert (queued.status, queued.json["error"]["type"]) == (503, "queued")
                 assert int(queued.headers["Retry-After"]) > 0
             judge.allow(AT_ONCE)
@@ -71,4 +75,7 @@ async def test_deadline_of_the_client_bounds_a_request_and_its_repeat_finds_the_
         assert (again.status, again.json["score"]) == (200, 1.0)
         assert len(server.judge.requests) == 1
         wrong = await server.post("/v1/score", ask(1), **{"X-Request-Deadline": "soon"})
-    assert wrong.status == 422 and "X-Request-Deadline: expected a number of seconds, found 'soon'" in wrong.text
+    assert (
+        wrong.status == 422
+        and "X-Request-Deadline: expected a number of seconds, found 'soon'" in wrong.text
+    )

@@ -28,7 +28,9 @@ LOG = "judgegym.server.command"
 def reloader(server: Running, path: Path, *flags: str) -> Reloader:
     judged = (f"--{name}={value}" for name, value in judged_by(server.judge).items())
     argv = [*PLACE, *judged, f"--config={path}", *flags]
-    return Reloader(server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset))
+    return Reloader(
+        server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+    )
 
 
 def write(path: Path, **values: object) -> Path:
@@ -36,19 +38,27 @@ def write(path: Path, **values: object) -> Path:
     return path
 
 
-async def test_requests_in_flight_succeed_and_what_comes_after_meets_the_new_settings(tmp_path: Path) -> None:
+async def test_requests_in_flight_succeed_and_what_comes_after_meets_the_new_settings(
+    tmp_path: Path,
+) -> None:
     opened = asyncio.Event()
 
     async def judge(request: Json, number: int) -> str:
         if "Evaluate\n\nslow" in asked(request):
             await opened.wait()
-        return '{"reason": "no", "verdict": 0}' if "harm" in asked(request) else "[FEEDBACK] fine [SCORE] 5"
+        return (
+            '{"reason": "no", "verdict": 0}'
+            if "harm" in asked(request)
+            else "[FEEDBACK] fine [SCORE] 5"
+        )
 
     mount = {"old": {"rubric": "Is it short?"}}
     path = write(tmp_path / "server.yaml", tokens={"a": "old"}, mounts=mount)
     async with running(f"--config={path}", judge=judge) as server:
         slow = [
-            asyncio.create_task(server.post(where, {"prompt": "Q", "response": f"slow {number}"}, **OLD))
+            asyncio.create_task(
+                server.post(where, {"prompt": "Q", "response": f"slow {number}"}, **OLD)
+            )
             for number in range(4)
             for where in ("/v1/score", "/old/v1/score")
         ]
@@ -74,7 +84,9 @@ async def test_requests_in_flight_succeed_and_what_comes_after_meets_the_new_set
     )
 
 
-async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew(tmp_path: Path) -> None:
+async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew(
+    tmp_path: Path,
+) -> None:
     path = write(tmp_path / "server.yaml", mounts={"a": {"rubric": "one"}, "b": {"rubric": "two"}})
     async with running(f"--config={path}") as server:
         for mount in "ab":
@@ -91,7 +103,14 @@ async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew
         ({"mounts": {"Bad Name": {}}}, "cannot be part of a path"),
         ({"mounts": {"m": {"judge": "nonsense"}}}, "mounts.m.judge"),
         (
-            {"mounts": {"m": {"judge_api_key_env": "NO_SUCH_KEY", "judge_base_url": "https://x.example/v1"}}},
+            {
+                "mounts": {
+                    "m": {
+                        "judge_api_key_env": "NO_SUCH_KEY",
+                        "judge_base_url": "https://x.example/v1",
+                    }
+                }
+            },
             "NO_SUCH_KEY",
         ),
         ({"mounts": {"m": {"judge": "listwise", "group_size": 4}}}, "restart only"),
@@ -137,7 +156,11 @@ async def test_budgets_of_clients_go_on_over_a_reload(tmp_path: Path) -> None:
         await reloader(server, path).reload()
         spent = await server.post("/v1/score", {**ASK, "response": "B"}, **OLD)
         other = await server.post("/v1/score", {**ASK, "response": "C"}, **NEW)
-    assert (first.json["status"], spent.json["status"], other.json["status"]) == ("ok", "budget_spent", "ok")
+    assert (first.json["status"], spent.json["status"], other.json["status"]) == (
+        "ok",
+        "budget_spent",
+        "ok",
+    )
 
 
 def code(url: str, token: str) -> int:

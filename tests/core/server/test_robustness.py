@@ -57,7 +57,9 @@ async def test_a_level_beyond_every_scale_is_no_server_error(judge: str) -> None
     async with running(f"--judge={judge}", judge=PEER) as server:
         answer = await server.post("/v1/score", {**ASK, "rubric": rubric})
         verified = await server.post("/verify", {**ROLLOUT, "rubric": rubric})
-        label = await server.post("/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [{"rubric": rubric}]})
+        label = await server.post(
+            "/get_reward", {"query": ["QA"], "prompts": ["Q"], "labels": [{"rubric": rubric}]}
+        )
     assert [each.status for each in (answer, label)] == [422] * 2
     assert (verified.status, verified.json["_ng_failure_class"]) == (200, "invalid_row")
     assert "rubric.score99999999999999999999999_description" in answer.json["error"]["message"]
@@ -93,7 +95,10 @@ async def test_means_of_numbers_at_the_edge() -> None:
 async def test_what_is_not_http_is_refused_and_no_more() -> None:
     async with running() as server:
         host, port = server.url.removeprefix("http://").split(":")
-        for line in (b"GARBAGE\r\n\r\n", b"POST /v1/score HTTP/1.1\r\nContent-Length: many\r\n\r\n"):
+        for line in (
+            b"GARBAGE\r\n\r\n",
+            b"POST /v1/score HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+        ):
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(line)
             assert b" 400 " in await reader.readline()

@@ -56,16 +56,24 @@ async def test_no_protocol_shows_a_judge_the_thinking_of_a_response(name: str) -
 
 
 @pytest.mark.parametrize("words", [(), ("--judge=listwise", "--group_size=2", "--group_wait=60")])
-async def test_an_earlier_answer_in_a_prompt_is_shown_without_its_thinking(words: tuple[str, ...]) -> None:
+async def test_an_earlier_answer_in_a_prompt_is_shown_without_its_thinking(
+    words: tuple[str, ...],
+) -> None:
     async with running(*words, judge=lambda request, number: stand_in(request)) as server:
         for prompt in (
             CONVERSATION,
             [*CONVERSATION, {"role": "assistant", "content": "<think>SECRET"}, CONVERSATION[0]],
         ):
-            sent = [server.post("/v1/score", {"prompt": prompt, "response": text}) for text in ("42", "41")]
+            sent = [
+                server.post("/v1/score", {"prompt": prompt, "response": text})
+                for text in ("42", "41")
+            ]
             assert [answer.json["status"] for answer in await asyncio.gather(*sent)] == ["ok", "ok"]
         shown = [asked(request) for request in server.judge.bodies]
-    said = "user: What is 6 * 6?\n\nassistant: It is 36.\n\nIs there more?\n\nuser: <think> is a tag. What is 6 * 7?"
+    said = (
+        "user: What is 6 * 6?\n\nassistant: It is 36.\n\nIs there more?\n\nuser: <think> is a tag. "
+        "What is 6 * 7?"
+    )
     assert len(shown) >= 2 and not any("SECRET" in text for text in shown)
     assert all(said in text for text in shown)
 
@@ -75,6 +83,10 @@ async def test_thinking_that_never_ends_is_an_invalid_completion() -> None:
         answer = await server.post("/v1/score", {**ITEM, "response": "<think>It is 42."})
         assert (answer.json["status"], answer.json["score"]) == ("invalid_completion", None)
         assert server.judge.bodies == []
-        assert 'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
+        assert (
+            'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
+        )
         await server.post("/v1/score", {**ITEM, "response": "It is 42."})
-        assert 'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
+        assert (
+            'judgegym_thinking_removed_total{judge=""} 1.0' in (await server.get("/metrics")).text
+        )

@@ -49,13 +49,21 @@ async def test_request_judgment_and_call_are_one_trace_that_begins_at_the_caller
             await server.get("/metrics")
             sent = server.judge.requests[0].headers
     spans = by_name(exporter)
-    request, judgment, call = spans["POST /v1/score"], spans["judgment rubric"], spans["chat the-judge"]
+    request, judgment, call = (
+        spans["POST /v1/score"],
+        spans["judgment rubric"],
+        spans["chat the-judge"],
+    )
     assert len(spans) == 3
     assert {f"{span.context.trace_id:032x}" for span in spans.values()} == {TRACE}
     assert request.parent is not None and f"{request.parent.span_id:016x}" == PARENT
     assert judgment.parent is not None and judgment.parent.span_id == request.context.span_id
     assert call.parent is not None and call.parent.span_id == judgment.context.span_id
-    assert (request.kind, judgment.kind, call.kind) == (SpanKind.SERVER, SpanKind.INTERNAL, SpanKind.CLIENT)
+    assert (request.kind, judgment.kind, call.kind) == (
+        SpanKind.SERVER,
+        SpanKind.INTERNAL,
+        SpanKind.CLIENT,
+    )
     assert request.attributes == {
         "http.request.method": "POST",
         "http.route": "/v1/score",
@@ -90,11 +98,20 @@ async def test_texts_are_in_spans_where_they_are_asked_for() -> None:
         async with running(judge=VERDICT) as server:
             await server.post("/v1/score", ASK)
     spans = by_name(exporter)
-    call, judgment = spans["chat the-judge"].attributes or {}, spans["judgment rubric"].attributes or {}
-    (asked,) = [each for each in json.loads(str(call["gen_ai.input.messages"])) if each["role"] == "user"]
+    call, judgment = (
+        spans["chat the-judge"].attributes or {},
+        spans["judgment rubric"].attributes or {},
+    )
+    (asked,) = [
+        each for each in json.loads(str(call["gen_ai.input.messages"])) if each["role"] == "user"
+    ]
     assert "the secret answer" in asked["parts"][0]["content"]
     assert json.loads(str(call["gen_ai.output.messages"])) == [
-        {"role": "assistant", "parts": [{"type": "text", "content": VERDICT}], "finish_reason": "stop"}
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "content": VERDICT}],
+            "finish_reason": "stop",
+        }
     ]
     assert judgment["gen_ai.evaluation.explanation"] == "a secret reason"
 
@@ -120,7 +137,9 @@ async def test_failures_are_words_of_few_values() -> None:
 
 async def test_a_group_is_one_judgment_with_all_scores() -> None:
     with collected() as exporter:
-        async with running("--judge=listwise", judge=judging(lambda text, _: float(text))) as server:
+        async with running(
+            "--judge=listwise", judge=judging(lambda text, _: float(text))
+        ) as server:
             await server.post("/v1/score", {"prompt": "Q", "responses": ["0.75", "0.25"]})
     judgment = by_name(exporter)["judgment listwise"].attributes or {}
     assert judgment["judgegym.scores"] == (0.75, 0.25)
@@ -144,7 +163,9 @@ async def test_off_makes_no_spans_and_a_provider_of_the_application_is_left_open
         ("OTEL_TRACES_EXPORTER", "zipkin"),
     ],
 )
-def test_variable_that_nothing_reads_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_that_nothing_reads_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"{name}: expected .*found '{value}'"), traced("spans"):
         raise AssertionError

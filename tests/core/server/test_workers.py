@@ -24,14 +24,18 @@ WORKERS, AT_ONCE = 2, 24
 def post(url: str, response: str) -> Any:
     """A score, asked for on a connection of its own, so that any worker may take it."""
     body = json.dumps({"prompt": "Why?", "response": response}).encode()
-    request = urllib.request.Request(f"{url}/v1/score", data=body, headers={"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        f"{url}/v1/score", data=body, headers={"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
 
 def count(metrics: str, name: str) -> float:
     """A counter, over all its labels."""
-    return sum(float(line.split()[-1]) for line in re.findall(rf"^{name}_total.*", metrics, re.MULTILINE))
+    return sum(
+        float(line.split()[-1]) for line in re.findall(rf"^{name}_total.*", metrics, re.MULTILINE)
+    )
 
 
 def scraped(url: str) -> str:
@@ -55,7 +59,11 @@ def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> Non
 
     others = [f"another one, {number}" for number in range(AT_ONCE // 2)] * 2
     with serving(script) as judge, ThreadPoolExecutor(AT_ONCE) as threads:
-        flags = f"--judge_base_url={judge.base_url}", f"--judge_cache={path}", f"--workers={WORKERS}"
+        flags = (
+            f"--judge_base_url={judge.base_url}",
+            f"--judge_cache={path}",
+            f"--workers={WORKERS}",
+        )
         with started(*flags) as (process, url):
             assert len(set(process.first_lines(WORKERS, PATIENCE_S))) == 1, "all listen at one URL"
             same = list(threads.map(lambda _: post(url, "the same"), range(AT_ONCE)))
@@ -71,8 +79,12 @@ def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> Non
             process.send_signal(SIGTERM)
             process.communicate(PATIENCE_S)
             assert process.returncode == 0
-    assert {(each["score"], each["explanation"]) for each in same} == {(again[0]["score"], again[0]["explanation"])}
-    assert [each["explanation"] for each in different] == [each["explanation"] for each in again[1:]]
+    assert {(each["score"], each["explanation"]) for each in same} == {
+        (again[0]["score"], again[0]["explanation"])
+    }
+    assert [each["explanation"] for each in different] == [
+        each["explanation"] for each in again[1:]
+    ]
     assert all(each["cached"] for each in again if not each["shared"])
     for each in metrics:
         assert count(each, "judgegym_requests") == responses(each) == posted
@@ -105,20 +117,26 @@ def test_worker_that_is_killed_right_after_its_start_is_replaced() -> None:
 
 
 @linux
-def test_workers_end_with_a_supervisor_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_end_with_a_supervisor_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # it leaves its directories behind
     with started("--offline", f"--workers={WORKERS}") as (process, _):
         process.first_lines(WORKERS, PATIENCE_S)
         pids = children(process.pid)
         process.kill()
         process.communicate(PATIENCE_S)  # their output ends
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the workers are gone")
+    eventually(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the workers are gone"
+    )
 
 
 @pytest.mark.slow
 def test_workers_that_cannot_start_end_the_server() -> None:
     """Only a worker finds out that the cache is no database."""
-    ended = run("--offline", f"--workers={WORKERS}", f"--judge_cache={Path(__file__).parent}", "--port=0")
+    ended = run(
+        "--offline", f"--workers={WORKERS}", f"--judge_cache={Path(__file__).parent}", "--port=0"
+    )
     assert ended.code == 2
     assert "judge_cache" in ended.err
     assert "Traceback" not in ended.err

@@ -39,7 +39,8 @@ def pearson(first: Scores, second: Scores) -> float:
 def ranks(values: Scores) -> list[float]:
     """From 1; those of equal values are their mean."""
     return [
-        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values
+        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2
+        for value in values
     ]
 
 
@@ -49,7 +50,9 @@ def tau_b(first: Scores, second: Scores) -> float:
         for (one, its), (other, others) in combinations(list(zip(first, second, strict=True)), 2)
     ]
     concordant = sum(one * other for one, other in signs)
-    return concordant / math.sqrt(sum(one != 0 for one, _ in signs) * sum(other != 0 for _, other in signs))
+    return concordant / math.sqrt(
+        sum(one != 0 for one, _ in signs) * sum(other != 0 for _, other in signs)
+    )
 
 
 def quadratic_kappa(judge: Sequence[int], gold: Sequence[int]) -> float | None:
@@ -68,7 +71,9 @@ def alpha(ratings: Sequence[Sequence[float | None]]) -> float:
     def apart(one: float, other: float) -> float:
         return (one - other) ** 2
 
-    within = math.fsum(apart(*pair) / (len(item) - 1) for item in items for pair in permutations(item, 2))
+    within = math.fsum(
+        apart(*pair) / (len(item) - 1) for item in items for pair in permutations(item, 2)
+    )
     overall = math.fsum(apart(*pair) for pair in permutations(values, 2)) / (len(values) - 1)
     return 1 - within / overall
 
@@ -133,7 +138,9 @@ def test_scores_between_levels_are_rounded_for_kappa() -> None:
     assert found["bias"] == pytest.approx((-0.5 - 1.01 + 0.2 - 0.25) / 4)
     assert found["quadratic_kappa"] == pytest.approx(near)
     assert found["pearson"] == pytest.approx(pearson(judge, gold))
-    assert found["spearman"] == pytest.approx(pearson(ranks(judge), ranks(gold))) == pytest.approx(1.0)
+    assert (
+        found["spearman"] == pytest.approx(pearson(ranks(judge), ranks(gold))) == pytest.approx(1.0)
+    )
 
 
 CORRELATIONS = ("pearson", "spearman", "kendall_tau_b")
@@ -162,7 +169,9 @@ def test_scores_agree_where_the_scale_has_one_level_that_is_nearest_to_both(scal
         ([], False, 3.5, 4, True),
     ],
 )
-def test_shares_have_no_levels(golds: Scores, has_levels: bool, judge: float, gold: float, agrees: bool) -> None:
+def test_shares_have_no_levels(
+    golds: Scores, has_levels: bool, judge: float, gold: float, agrees: bool
+) -> None:
     assert agreement_rule(golds, has_levels=has_levels)(judge, gold) is agrees
 
 
@@ -172,7 +181,13 @@ def test_one_side_that_never_moves_has_no_correlation(judge: Scores, gold: Score
     assert set(found.undefined) == set(CORRELATIONS)
     assert all("gives 3 to every item" in reason for reason in found.undefined.values())
     assert found.values == pytest.approx(
-        {"exact_rate": 1 / 3, "within_one_rate": 1 / 3, "mae": 4 / 3, "bias": 0.0, "quadratic_kappa": 0.0}
+        {
+            "exact_rate": 1 / 3,
+            "within_one_rate": 1 / 3,
+            "mae": 4 / 3,
+            "bias": 0.0,
+            "quadratic_kappa": 0.0,
+        }
     )
 
 
@@ -191,8 +206,12 @@ def test_one_pair_has_no_correlation() -> None:
 
 
 def test_no_pairs_leave_all_statistics_undefined() -> None:
-    assert score_agreement([], [], FIVE) == Agreement({}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores"))
-    assert verdict_agreement([], []) == Agreement({}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts"))
+    assert score_agreement([], [], FIVE) == Agreement(
+        {}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores")
+    )
+    assert verdict_agreement([], []) == Agreement(
+        {}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts")
+    )
 
 
 def test_verdict_statistics_equal_values_computed_by_hand() -> None:
@@ -224,7 +243,9 @@ def test_verdict_statistics_equal_values_computed_by_hand() -> None:
         ([True], [False], {"recall"}),
     ],
 )
-def test_constant_verdicts_leave_statistics_undefined(judge: list[bool], gold: list[bool], undefined: set[str]) -> None:
+def test_constant_verdicts_leave_statistics_undefined(
+    judge: list[bool], gold: list[bool], undefined: set[str]
+) -> None:
     found = verdict_agreement(judge, gold)
     check(found, VERDICT_STATISTICS)
     assert set(found.undefined) == undefined
@@ -270,12 +291,17 @@ def test_alpha_equals_its_definition(items: list[tuple[int | None, ...]]) -> Non
     ratings = list(zip(*items, strict=True))
     found = krippendorff_alpha(ratings)
     paired = [
-        value for item in items for value in item if value is not None and sum(one is not None for one in item) > 1
+        value
+        for item in items
+        for value in item
+        if value is not None and sum(one is not None for one in item) > 1
     ]
     if len(set(paired)) > 1:
         assert found == pytest.approx(alpha(ratings), abs=1e-12)
     else:
-        assert found == ("all ratings are the same" if paired else "no item has the ratings of two judges")
+        assert found == (
+            "all ratings are the same" if paired else "no item has the ratings of two judges"
+        )
 
 
 def test_alpha_of_scores_between_levels() -> None:
@@ -283,7 +309,9 @@ def test_alpha_of_scores_between_levels() -> None:
     assert krippendorff_alpha(ratings) == pytest.approx(alpha(ratings))
 
 
-@pytest.mark.parametrize("ratings", [[], [[]], [[1, 2, 3]], [[1, None], [None, 2]], [[None], [None]]])
+@pytest.mark.parametrize(
+    "ratings", [[], [[]], [[1, 2, 3]], [[1, None], [None, 2]], [[None], [None]]]
+)
 def test_alpha_needs_an_item_with_two_ratings(ratings: list[list[float | None]]) -> None:
     assert krippendorff_alpha(ratings) == "no item has the ratings of two judges"
 
@@ -294,7 +322,9 @@ def test_a_rating_that_nobody_else_gave_makes_no_difference_of_its_own() -> None
 
 def test_ranks_are_compared_where_both_have_rated() -> None:
     first, second = [10, None, 30, 50, 40, 2], [1, 99, 2, None, 3, 2]
-    assert correlation("spearman", first, second) == pytest.approx(pearson([2, 3, 4, 1], [1, 2.5, 4, 2.5]))
+    assert correlation("spearman", first, second) == pytest.approx(
+        pearson([2, 3, 4, 1], [1, 2.5, 4, 2.5])
+    )
     assert correlation("spearman", [1, None, 3], [None, 2, 5]) == "fewer than two items"
     assert correlation("spearman", [4, 4, None], [1, 2, 3]) == "one side gives 4 to every item"
     with pytest.raises(ValueError):

@@ -64,7 +64,9 @@ def all_of(strengths: Strengths) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("covariates", [0, 2])
-def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(covariates: int) -> None:
+def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(
+    covariates: int,
+) -> None:
     for seed in range(TOURNAMENTS):
         players, games = tournament(seed, covariates=covariates)
         expected = most_likely(players, games)
@@ -72,7 +74,15 @@ def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(cov
 
 
 def test_whoever_wins_all_has_a_finite_strength_and_the_mean_is_zero() -> None:
-    strengths = fit(3, [GameOutcome(0, 1, 1.0), GameOutcome(1, 0, 0.0), GameOutcome(1, 2, 1.0), GameOutcome(0, 2, 1.0)])
+    strengths = fit(
+        3,
+        [
+            GameOutcome(0, 1, 1.0),
+            GameOutcome(1, 0, 0.0),
+            GameOutcome(1, 2, 1.0),
+            GameOutcome(0, 2, 1.0),
+        ],
+    )
     best, middle, worst = strengths.values
     assert 10 > best > middle > worst > -10
     assert sum(strengths.values) == pytest.approx(0.0, abs=1e-8)
@@ -88,13 +98,20 @@ def test_tie_is_half_a_win_and_half_a_loss_and_a_weight_is_a_number_of_games() -
     others = [GameOutcome(0, 2, 1.0), GameOutcome(2, 1, 0.0)]
     halves = fit(3, [*others, GameOutcome(0, 1, 1.0, 0.5), GameOutcome(0, 1, 0.0, 0.5)])
     assert fit(3, [*others, GameOutcome(0, 1, 0.5)]) == halves
-    assert fit(3, [*others, GameOutcome(0, 1, 1.0, 3.0)]) == fit(3, [*others, *[GameOutcome(0, 1, 1.0)] * 3])
+    assert fit(3, [*others, GameOutcome(0, 1, 1.0, 3.0)]) == fit(
+        3, [*others, *[GameOutcome(0, 1, 1.0)] * 3]
+    )
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("players", range(2, 9))
 def test_judge_that_always_ties_gives_equal_strengths_without_a_warning(players: int) -> None:
-    games = [GameOutcome(one, other, 0.5, 3.0) for one in range(players) for other in range(players) if one != other]
+    games = [
+        GameOutcome(one, other, 0.5, 3.0)
+        for one in range(players)
+        for other in range(players)
+        if one != other
+    ]
     assert fit(players, games) == Strengths((0.0,) * players)
 
 
@@ -126,7 +143,10 @@ def test_resamples_draw_rows_and_fit_each() -> None:
         ([GameOutcome(0, 2, 1.0)], "two different players"),
         ([GameOutcome(0, 1, 1.5)], "points are from 0 to 1"),
         ([GameOutcome(0, 1, 1.0, -1.0)], "a weight is at least 0"),
-        ([GameOutcome(0, 1, 1.0), GameOutcome(0, 1, 1.0, 1.0, (1.0,))], "different numbers of covariates"),
+        (
+            [GameOutcome(0, 1, 1.0), GameOutcome(0, 1, 1.0, 1.0, (1.0,))],
+            "different numbers of covariates",
+        ),
     ],
 )
 def test_games_that_cannot_be_are_refused(games: list[GameOutcome], message: str) -> None:

@@ -16,7 +16,9 @@ from judgegym.statistics.corrected import (
 from judgegym.statistics.intervals import Ends, mean_interval
 
 
-def drawn(seed: int, rows: int, labels: int, *, right: float = 0.85, rate: float = 0.6) -> tuple[Any, Any, Any]:
+def drawn(
+    seed: int, rows: int, labels: int, *, right: float = 0.85, rate: float = 0.6
+) -> tuple[Any, Any, Any]:
     """The judge's values, the labels of the first rows, and the truth."""
     generator = np.random.default_rng(seed)
     truth = (generator.random(rows) < rate).astype(float)
@@ -51,7 +53,8 @@ def test_point_and_weight_are_those_of_ppi_python_and_truescore(scale: float) ->
         assert found.value == pytest.approx(other.point, abs=1e-9)
         assert found.weight == pytest.approx(other.lambda_, abs=1e-9)
         assert np.sqrt(found.variance / found.effective_labels) == pytest.approx(
-            other.standard_error * np.sqrt((count - 1) / max(count - 2, 1) if found.weight else 1), rel=1e-9
+            other.standard_error * np.sqrt((count - 1) / max(count - 2, 1) if found.weight else 1),
+            rel=1e-9,
         )
 
 
@@ -79,8 +82,14 @@ def test_a_rate_has_wilsons_interval_at_the_effective_number_of_labels() -> None
     size, square = theta * (1 - theta) / v, 2.009575237**2  # Student's, of 49 degrees of freedom
     value = found.value
     middle = (value + square / 2 / size) / (1 + square / size)
-    half = np.sqrt(square) * np.sqrt(value * (1 - value) / size + square / 4 / size**2) / (1 + square / size)
-    assert (found.interval.low, found.interval.high) == pytest.approx((middle - half, middle + half), abs=1e-8)
+    half = (
+        np.sqrt(square)
+        * np.sqrt(value * (1 - value) / size + square / 4 / size**2)
+        / (1 + square / size)
+    )
+    assert (found.interval.low, found.interval.high) == pytest.approx(
+        (middle - half, middle + half), abs=1e-8
+    )
     assert 50 < found.effective_labels < 400
     assert size == pytest.approx(found.effective_labels, rel=0.05)
 
@@ -103,13 +112,20 @@ def test_without_use_of_the_judge_the_labels_alone_count(judge: str) -> None:
 def test_what_has_no_estimate_says_why() -> None:
     judge, labels, _ = drawn(0, 20, 1)
     assert corrected_mean(judge, labels, kind="rate") == "1 label, of 2 that are the fewest"
-    assert corrected_mean(judge, np.full(20, np.nan), kind="mean") == "0 labels, of 2 that are the fewest"
+    assert (
+        corrected_mean(judge, np.full(20, np.nan), kind="mean")
+        == "0 labels, of 2 that are the fewest"
+    )
     same = np.where(np.arange(20) < 5, 3.0, np.nan)
     assert "all labels are the same" in str(corrected_mean(judge, same, kind="mean"))
     strata = np.arange(20) % 10
-    assert "in a stratum" in str(corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", strata=strata))
+    assert "in a stratum" in str(
+        corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", strata=strata)
+    )
     one = np.zeros(20, int)
-    assert "1 independent groups" in str(corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", clusters=one))
+    assert "1 independent groups" in str(
+        corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", clusters=one)
+    )
     assert isinstance(corrected_mean(judge, drawn(0, 20, 2)[1], kind="rate"), CorrectedMean)
 
 
@@ -149,14 +165,18 @@ def test_on_a_known_scale_labels_only_are_the_interval_of_their_mean() -> None:
     only = corrected(np.ones(100), labels, kind="mean", ends=Ends(1, 5))
     expected = mean_interval(values[:40], ends=Ends(1, 5))
     assert expected is not None and only.interval == only.labels_only.interval
-    assert (only.interval.low, only.interval.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+    assert (only.interval.low, only.interval.high) == pytest.approx(
+        (expected.low, expected.high), abs=0.02
+    )
 
 
 def test_a_judge_that_follows_the_labels_narrows_the_interval_on_a_known_scale() -> None:
     generator = np.random.default_rng(4)
     truth = generator.integers(1, 6, 400).astype(float)
     judge = np.clip(truth + generator.integers(-1, 2, 400), 1, 5)
-    found = corrected(judge, np.where(np.arange(400) < 60, truth, np.nan), kind="mean", ends=Ends(1, 5))
+    found = corrected(
+        judge, np.where(np.arange(400) < 60, truth, np.nan), kind="mean", ends=Ends(1, 5)
+    )
     assert found.interval.low < truth.mean() < found.interval.high
     assert found.half_width < 0.8 * found.labels_only.half_width
 
@@ -174,9 +194,17 @@ def test_one_stratum_and_rows_as_clusters_change_nothing() -> None:
 def test_copies_of_rows_add_nothing_where_they_are_clusters() -> None:
     judge, labels, _ = drawn(5, 100, 30)
     single = corrected(judge, labels, kind="mean")
-    copies = corrected(np.repeat(judge, 4), np.repeat(labels, 4), kind="mean", clusters=np.repeat(np.arange(100), 4))
+    copies = corrected(
+        np.repeat(judge, 4),
+        np.repeat(labels, 4),
+        kind="mean",
+        clusters=np.repeat(np.arange(100), 4),
+    )
     assert copies.half_width == pytest.approx(single.half_width, rel=0.05)
-    assert corrected(np.repeat(judge, 4), np.repeat(labels, 4), kind="mean").half_width < 0.6 * single.half_width
+    assert (
+        corrected(np.repeat(judge, 4), np.repeat(labels, 4), kind="mean").half_width
+        < 0.6 * single.half_width
+    )
 
 
 @pytest.mark.slow
@@ -189,7 +217,9 @@ def test_intervals_of_strata_and_clusters_hold_the_truth(design: str, kind: str)
         options: dict[str, Any] = {}
         if design == "clusters":
             clusters = np.repeat(np.arange(100), 4)
-            truth = (generator.random(400) < np.repeat(generator.beta(1.2, 0.8, 100), 4)).astype(float)
+            truth = (generator.random(400) < np.repeat(generator.beta(1.2, 0.8, 100), 4)).astype(
+                float
+            )
             judge = np.where(generator.random(400) < 0.8, truth, 1 - truth)
             chosen, options = generator.permutation(400)[:80], {"clusters": clusters}
         else:
@@ -197,8 +227,15 @@ def test_intervals_of_strata_and_clusters_hold_the_truth(design: str, kind: str)
             judge = np.where(generator.random(400) < 0.8, truth, 1 - truth)
             strata = (judge > 0).astype(int)
             sizes = [(strata == code).sum() for code in (0, 1)]
-            counts = [30, 30] if design == "unequal strata" else [round(60 * size / 400) for size in sizes]
-            at = [generator.permutation(np.flatnonzero(strata == code))[: counts[code]] for code in (0, 1)]
+            counts = (
+                [30, 30]
+                if design == "unequal strata"
+                else [round(60 * size / 400) for size in sizes]
+            )
+            at = [
+                generator.permutation(np.flatnonzero(strata == code))[: counts[code]]
+                for code in (0, 1)
+            ]
             chosen, options = np.concatenate(at), {"strata": strata}
         labels = np.full(400, np.nan)
         labels[chosen] = truth[chosen]

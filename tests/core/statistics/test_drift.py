@@ -43,7 +43,9 @@ def test_of_a_thousand_unchanged_judges_at_most_one_per_cent_is_accused(noise: f
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "least"), [(0.0, 1.0), (1 / 30, 0.95)])
-def test_a_judge_that_flips_seven_of_sixty_anchors_is_told_in_one_run(noise: float, least: float) -> None:
+def test_a_judge_that_flips_seven_of_sixty_anchors_is_told_in_one_run(
+    noise: float, least: float
+) -> None:
     assert accused(noise, 7, 200) >= least
 
 

@@ -26,7 +26,9 @@ def test_evidence_is_the_bet_of_its_formula() -> None:
         own = [ours - theirs for ours, theirs in pairs]
         error = math.sqrt((20 * variance + 32 * statistics.variance(own)) / 52 / 32)
         z = (statistics.fmean(own) - limit) / error
-        wealth = {bet: (held + 1 / 2) * math.exp(bet * z - bet * bet / 2) for bet, held in wealth.items()}
+        wealth = {
+            bet: (held + 1 / 2) * math.exp(bet * z - bet * bet / 2) for bet, held in wealth.items()
+        }
         assert found.gap == pytest.approx(statistics.fmean(own))
         assert (found.limit, found.error) == pytest.approx((limit, error))
         assert found.evidence == pytest.approx(statistics.fmean(wealth.values()))
@@ -37,9 +39,14 @@ def test_checks_of_few_rollouts_are_decided_together_also_after_a_restart() -> N
     gold = [0.5, 0.25, 0.75, 0.5] * 2
     apart = [score + 0.5 for score in gold]
     whole, parts = (GapDetector(checks=100, reference_rollouts=64) for _ in range(2))
-    found = [(whole.add(step, gold * 4, gold * 4), [parts.add(step, gold, gold) for _ in range(4)]) for step in (0, 1)]
+    found = [
+        (whole.add(step, gold * 4, gold * 4), [parts.add(step, gold, gold) for _ in range(4)])
+        for step in (0, 1)
+    ]
     for step in range(2, 20):
-        found.append((whole.add(step, apart * 4, gold * 4), [parts.add(step, apart, gold) for _ in range(4)]))
+        found.append(
+            (whole.add(step, apart * 4, gold * 4), [parts.add(step, apart, gold) for _ in range(4)])
+        )
         again = GapDetector(checks=100, reference_rollouts=64)
         for check in [check for _, of_step in found for check in of_step][:-2]:
             again.restore(check)
@@ -54,7 +61,10 @@ def test_judges_that_differ_by_a_constant_are_no_alarm_and_a_jump_is_one() -> No
     gold = [0.25, 0.5, 0.75, 0.5] * 8
     lenient = [score + 0.2 for score in gold]
     assert not any(detector.add(step, lenient, gold).is_alarm for step in range(40))
-    assert any(detector.add(step, [score + 0.3 for score in lenient], gold).is_alarm for step in range(40, 50))
+    assert any(
+        detector.add(step, [score + 0.3 for score in lenient], gold).is_alarm
+        for step in range(40, 50)
+    )
 
 
 def test_equal_judges_have_no_variance_and_one_odd_rollout_is_no_proof() -> None:
@@ -66,7 +76,10 @@ def test_equal_judges_have_no_variance_and_one_odd_rollout_is_no_proof() -> None
 
 
 def test_checks_beyond_the_plan_stay_valid() -> None:
-    planned, beyond = GapDetector(checks=1000, reference_rollouts=32), GapDetector(checks=10, reference_rollouts=32)
+    planned, beyond = (
+        GapDetector(checks=1000, reference_rollouts=32),
+        GapDetector(checks=10, reference_rollouts=32),
+    )
     same, worse = [0.5, 0.6] * 16, [0.7, 0.8] * 16
     for step in range(500):
         assert beyond.add(step, same, same).evidence <= 2.0
@@ -88,4 +101,6 @@ def test_hacks_are_found_and_clean_runs_are_not_accused(family: Family) -> None:
         assert sum(delay is not None for delay in found) <= max(1, family.most * len(found))
     else:
         limit = family.within or 120
-        assert sum(delay is not None and 0 <= delay <= limit for delay in found) >= 0.95 * len(found)
+        assert sum(delay is not None and 0 <= delay <= limit for delay in found) >= 0.95 * len(
+            found
+        )

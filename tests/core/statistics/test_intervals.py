@@ -10,7 +10,13 @@ import pytest
 from scipy import stats
 
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.intervals import Ends, MeanEstimate, estimate_mean, mean_interval, mean_of_shares
+from judgegym.statistics.intervals import (
+    Ends,
+    MeanEstimate,
+    estimate_mean,
+    mean_interval,
+    mean_of_shares,
+)
 from judgegym.statistics.paired import PairedIntervals, RatioTerms, paired_intervals
 
 
@@ -45,14 +51,25 @@ def test_a_rate_has_the_mid_p_interval_of_the_binomial_distribution(hits: int, r
     assert mid_p(high) == pytest.approx(0.025, abs=1e-6)
 
 
-def test_values_between_the_ends_have_the_interval_of_random_weights_and_a_row_at_either_end() -> None:
+def test_values_between_the_ends_have_the_interval_of_random_weights_and_a_row_at_either_end() -> (
+    None
+):
     """By 200,000 draws of the weights: half of the draws with a further row at 0, half with one at 1."""
-    values, weights = np.array([0.2, 0.9, 0.5, 1.0, 0.7, 0.4]), np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0])
+    values, weights = (
+        np.array([0.2, 0.9, 0.5, 1.0, 0.7, 0.4]),
+        np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0]),
+    )
     drawn = np.random.default_rng(0).exponential(size=(200_000, 7))
     ends = np.repeat([0.0, 1.0], 100_000)
-    further = drawn[:, 6] * (weights @ weights) / weights.sum()  # which counts as much as a unit of weight does
-    ratios = (drawn[:, :6] @ (values * weights) + further * ends) / (drawn[:, :6] @ weights + further)
-    assert interval(values * weights, weights) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), abs=0.004)
+    further = (
+        drawn[:, 6] * (weights @ weights) / weights.sum()
+    )  # which counts as much as a unit of weight does
+    ratios = (drawn[:, :6] @ (values * weights) + further * ends) / (
+        drawn[:, :6] @ weights + further
+    )
+    assert interval(values * weights, weights) == pytest.approx(
+        tuple(np.quantile(ratios, [0.025, 0.975])), abs=0.004
+    )
 
 
 @pytest.mark.parametrize("noise", [0.05, 1e-19])
@@ -62,7 +79,11 @@ def test_another_part_of_an_estimate_adds_its_error(noise: float) -> None:
     generator = np.random.default_rng(1)
     weights, ends = generator.exponential(size=(200_000, 6)), np.repeat([0.0, 1.0], 100_000)
     # The part that is no sum over rows counts as it would with weights of 1.
-    sums = weights[:, :5] @ (0.7 + 5 * shares) + weights[:, 5] * ends + 5 * noise * generator.standard_normal(200_000)
+    sums = (
+        weights[:, :5] @ (0.7 + 5 * shares)
+        + weights[:, 5] * ends
+        + 5 * noise * generator.standard_normal(200_000)
+    )
     found = mean_of_shares(0.7, shares, Ends(0, 1), noise=noise).interval()
     expected = np.quantile(sums / weights.sum(axis=1), [0.025, 0.975])
     assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.006)
@@ -79,14 +100,18 @@ def test_equal_values_have_a_width_from_their_number_and_the_scale() -> None:
 def test_a_change_of_the_scale_changes_the_interval_with_it() -> None:
     values = np.random.default_rng(1).random(30)
     low, high = interval(values)
-    assert interval(1 + 4 * values, ends=Ends(1, 5)) == pytest.approx((1 + 4 * low, 1 + 4 * high), abs=1e-6)
+    assert interval(1 + 4 * values, ends=Ends(1, 5)) == pytest.approx(
+        (1 + 4 * low, 1 + 4 * high), abs=1e-6
+    )
     assert interval(1 - values) == pytest.approx((1 - high, 1 - low), abs=1e-6)
 
 
 def test_many_rows_that_are_all_different_have_the_interval_of_a_mean() -> None:
     values = np.random.default_rng(2).random(6_000)
     half = 1.96 * values.std() / math.sqrt(len(values))
-    assert interval(values) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.0004)
+    assert interval(values) == pytest.approx(
+        (values.mean() - half, values.mean() + half), abs=0.0004
+    )
 
 
 def test_without_known_ends_it_is_students() -> None:
@@ -99,7 +124,10 @@ def test_without_known_ends_it_is_students() -> None:
 def test_there_is_no_interval_of_one_row_of_one_prompt_or_of_equal_values_without_a_scale() -> None:
     assert estimate_mean([0.5]) == "fewer than two rows"
     assert estimate_mean([0.5, 1.0], clusters=np.array([3, 3])) == "all rows are of one prompt"
-    assert estimate_mean([7.5, 7.5]) == "all rows are the same, and the ends of their scale are not known"
+    assert (
+        estimate_mean([7.5, 7.5])
+        == "all rows are the same, and the ends of their scale are not known"
+    )
     with pytest.raises(ValueError, match="at least one row"):
         estimate_mean([])
     with pytest.raises(ValueError, match="weights above 0"):
@@ -109,14 +137,18 @@ def test_there_is_no_interval_of_one_row_of_one_prompt_or_of_equal_values_withou
 def test_the_p_value_is_1_minus_the_level_at_the_end_of_the_interval() -> None:
     found = estimate(np.random.default_rng(4).random(40))
     bounds = found.interval(0.9)
-    assert [found.p_value(end) for end in (bounds.low, bounds.high)] == pytest.approx([0.1, 0.1], abs=1e-6)
+    assert [found.p_value(end) for end in (bounds.low, bounds.high)] == pytest.approx(
+        [0.1, 0.1], abs=1e-6
+    )
     assert found.interval(0.5).low > bounds.low and found.interval(0.5).high < bounds.high
 
 
 def test_responses_to_one_prompt_that_are_alike_count_as_one() -> None:
     values = np.random.default_rng(5).random(20)
     prompts = np.repeat(np.arange(20), 4)
-    assert interval(np.repeat(values, 4), clusters=prompts) == pytest.approx(interval(values), abs=1e-9)
+    assert interval(np.repeat(values, 4), clusters=prompts) == pytest.approx(
+        interval(values), abs=1e-9
+    )
 
 
 def terms(values: object) -> RatioTerms:
@@ -170,7 +202,9 @@ def test_intervals_of_skewed_paired_and_clustered_rows_hold_the_truth() -> None:
     def clustered(number: int) -> Interval | None:
         generator = np.random.default_rng(number)
         chances = np.repeat(generator.beta(1, 1, 30), 4)
-        return mean_interval((generator.random(120) < chances).astype(float), clusters=np.repeat(np.arange(30), 4))
+        return mean_interval(
+            (generator.random(120) < chances).astype(float), clusters=np.repeat(np.arange(30), 4)
+        )
 
     assert coverage(skewed, 0.95, 200) >= 0.89
     assert coverage(paired, -0.04, 200) >= 0.89

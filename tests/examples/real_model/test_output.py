@@ -17,15 +17,25 @@ from tests.command import RunFiles, in_process
 
 
 def test_a_line_of_the_table_is_what_its_run_says(tmp_path: Path) -> None:
-    flags = ["--limit=6", "--faults", '{"400": 0.3}', "--env.max_judge_error_rate=1", "--env.write_report=False"]
-    ended = in_process("evaluate", "--offline", *flags, f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
+    flags = [
+        "--limit=6",
+        "--faults",
+        '{"400": 0.3}',
+        "--env.max_judge_error_rate=1",
+        "--env.write_report=False",
+    ]
+    ended = in_process(
+        "evaluate", "--offline", *flags, f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
+    )
     assert ended.code == 0, ended.said
     run, measured = RunFiles(tmp_path / "run"), Measured.of(tmp_path / "run")
     failed = [line["status"] for line in run.failures]
     assert measured.rows == 6 and measured.verdicts == len(run.samples) and failed
     assert sum(measured.failures.values()) == len(failed)
     assert measured.calls == run.metrics["judge_calls"] + run.metrics["policy_calls"]
-    assert measured.headline is not None and measured.headline.value == run.metrics["overall_winrate"]
+    assert (
+        measured.headline is not None and measured.headline.value == run.metrics["overall_winrate"]
+    )
     assert 0 < measured.longest < measured.tokens_in + measured.tokens_out
     first, _, line, total = table.evaluations([(RUNS[0], measured)]).splitlines()
     cells = dict(zip(first.strip("| ").split(" | "), line.strip("| ").split(" | "), strict=True))

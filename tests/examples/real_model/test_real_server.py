@@ -45,7 +45,10 @@ def test_a_small_base_model_gives_verdicts_in_every_form(server: Running) -> Non
     scale = Scale(1, 5)
     forms = {
         "arena": (grammars.arena(), arena_label),
-        "rubric": (grammars.rubric(scale), lambda text: SCORE_PARSERS["feedback_score"](text, scale)),
+        "rubric": (
+            grammars.rubric(scale),
+            lambda text: SCORE_PARSERS["feedback_score"](text, scale),
+        ),
         "aspect": (grammars.aspect(), binary_verdict),
         "peer": (grammars.peer(), score_object),
     }
@@ -59,8 +62,18 @@ def test_a_small_base_model_gives_verdicts_in_every_form(server: Running) -> Non
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_ends_when_it_is_told_to(server: Running, number: signal.Signals) -> None:
     port, cache = free_port(), server.settings.cache
-    words = [sys.executable, "-m", "examples.real_model", "serve", f"--port={port}", f"--cache={cache}", "--threads=1"]
-    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = [
+        sys.executable,
+        "-m",
+        "examples.real_model",
+        "serve",
+        f"--port={port}",
+        f"--cache={cache}",
+        "--threads=1",
+    ]
+    process = subprocess.Popen(
+        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert f"http://127.0.0.1:{port}/v1" in process.stdout.readline()
@@ -74,6 +87,11 @@ def test_serve_ends_when_it_is_told_to(server: Running, number: signal.Signals) 
 def test_a_server_that_cannot_start_is_one_line(server: Running, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "examples.real_model", "run", f"--port={server.settings.port}"]
     ended = subprocess.run(
-        [*words, f"--out={tmp_path / 'out'}"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [*words, f"--out={tmp_path / 'out'}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert ended.returncode == 2 and "--port" in ended.stderr and "Traceback" not in ended.stderr

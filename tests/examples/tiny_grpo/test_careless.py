@@ -19,7 +19,9 @@ def closed() -> Iterator[None]:
     close_all()
 
 
-def rewards(environment: str, script: Script, answers: Sequence[str], **settings: object) -> list[float | None]:
+def rewards(
+    environment: str, script: Script, answers: Sequence[str], **settings: object
+) -> list[float | None]:
     with judging(script) as url:
         given = {"judge_base_url": url, "judge_model_name": "m", **settings}
         environment = opened(EnvironmentSource.of(environment, given))
@@ -29,26 +31,43 @@ def rewards(environment: str, script: Script, answers: Sequence[str], **settings
 
 @pytest.mark.parametrize(
     ("environment", "failed"),
-    [("rubric_absolute", None), (f"{careless.__name__}:{careless.FailuresScoredLowest.__name__}", 0.0)],
+    [
+        ("rubric_absolute", None),
+        (f"{careless.__name__}:{careless.FailuresScoredLowest.__name__}", 0.0),
+    ],
 )
 def test_a_failed_judgment_is_no_reward_or_the_lowest_one(
     environment: str, failed: float | None, tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"instruction": "write", "rubric": "More of the letter e is better."}\n', encoding="utf-8")
+    rows.write_text(
+        '{"instruction": "write", "rubric": "More of the letter e is better."}\n', encoding="utf-8"
+    )
     settings = {"train_dataset": str(rows), "scale_min": 0, "scale_max": 20}
     script = Script(failures=1.0, failures_from=4)
-    assert rewards(environment, script, ["eee", "eeee", "eeeee"], **settings) == [1.0, failed, failed]
+    assert rewards(environment, script, ["eee", "eeee", "eeeee"], **settings) == [
+        1.0,
+        failed,
+        failed,
+    ]
 
 
 @pytest.mark.parametrize(
     ("environment", "expected"),
-    [("arena_hard", [1.0, 0.0, -1.0]), (f"{careless.__name__}:{careless.OneOrder.__name__}", [1.0, 1.0, -1.0])],
+    [
+        ("arena_hard", [1.0, 0.0, -1.0]),
+        (f"{careless.__name__}:{careless.OneOrder.__name__}", [1.0, 1.0, -1.0]),
+    ],
 )
 def test_one_order_takes_the_bias_of_a_judge_for_the_quality_of_an_answer(
     environment: str, expected: list[float], tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"uid": "a", "prompt": "write", "answer": "see the tree"}\n', encoding="utf-8")  # 5 of 12
+    rows.write_text(
+        '{"uid": "a", "prompt": "write", "answer": "see the tree"}\n', encoding="utf-8"
+    )  # 5 of 12
     settings = {"train_prompt_dataset": str(rows), "train_baseline_dataset": str(rows)}
-    assert rewards(environment, Script(position_bias=0.3), ["eeee", "tree has", "stop"], **settings) == expected
+    assert (
+        rewards(environment, Script(position_bias=0.3), ["eeee", "tree has", "stop"], **settings)
+        == expected
+    )

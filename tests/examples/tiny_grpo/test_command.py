@@ -18,7 +18,14 @@ def step(number: int, reward: float) -> Step:
 
 
 def run(seed: int, rewards: list[float]) -> SeedRun:
-    return SeedRun(seed, tuple(step(n, each) for n, each in enumerate(rewards, 1)), 1.0, len(rewards) * 8, 0, 12.5)
+    return SeedRun(
+        seed,
+        tuple(step(n, each) for n, each in enumerate(rewards, 1)),
+        1.0,
+        len(rewards) * 8,
+        0,
+        12.5,
+    )
 
 
 @pytest.fixture
@@ -44,7 +51,9 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (("--unknown",), "--unknown"),
     ],
 )
-def test_a_wrong_flag_is_one_line(argv: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_flag_is_one_line(
+    argv: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert said in refused(capsys, *argv)
 
 
@@ -75,7 +84,9 @@ def test_it_writes_the_curves_and_says_whether_all_seeds_learned(
 ) -> None:
     async def trained(plan: Plan) -> Curve:
         rewards = [0.1, 0.11] * 5 + [last if plan.seeds[-1] == 1 else 0.9] * 10
-        return Curve(plan.task.title, plan.command, tuple(run(seed, rewards) for seed in plan.seeds))
+        return Curve(
+            plan.task.title, plan.command, tuple(run(seed, rewards) for seed in plan.seeds)
+        )
 
     monkeypatch.setattr(command, "train_seeds", trained)
     out = tmp_path / "out"
@@ -94,7 +105,10 @@ def test_it_writes_the_curves_and_says_whether_all_seeds_learned(
 
 
 def test_a_process_that_fails_is_its_message_and_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, installed: None
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    installed: None,
 ) -> None:
     async def failing(plan: Plan) -> Curve:
         await asyncio.sleep(0)
@@ -102,4 +116,7 @@ def test_a_process_that_fails_is_its_message_and_exit_code_1(
 
     monkeypatch.setattr(command, "train_seeds", failing)
     assert command.main([f"--out={tmp_path}"]) == 1
-    assert capsys.readouterr().err == "the judge ended with exit code 1; the end of judge.log:\n  no more\n"
+    assert (
+        capsys.readouterr().err
+        == "the judge ended with exit code 1; the end of judge.log:\n  no more\n"
+    )

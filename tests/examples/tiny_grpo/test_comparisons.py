@@ -30,7 +30,11 @@ ONE_EACH = {
 def test_the_two_trainings_of_a_pair_differ_in_the_rule_alone(comparison: Comparison) -> None:
     names = {field.name for field in fields(comparison.rule)} - {"name", "title"}
     names -= {"others"}  # a judge that `serve` does not name is asked nothing
-    differing = {name for name in names if getattr(comparison.rule, name) != getattr(comparison.without, name)}
+    differing = {
+        name
+        for name in names
+        if getattr(comparison.rule, name) != getattr(comparison.without, name)
+    }
     assert differing == {ONE_EACH[comparison.name]}
     assert comparison.rule.rows.exists() and comparison.measure in comparison.panels
     assert {panel.field for panel in comparison.panels} <= {field.name for field in fields(Step)}
@@ -39,7 +43,11 @@ def test_the_two_trainings_of_a_pair_differ_in_the_rule_alone(comparison: Compar
 
 def test_the_commands_of_the_readme_are_understood() -> None:
     lines = README.read_text(encoding="utf-8").splitlines()
-    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("python -m examples.tiny_grpo ")]
+    commands = [
+        shlex.split(line, comments=True)
+        for line in lines
+        if line.startswith("python -m examples.tiny_grpo ")
+    ]
     assert len(commands) == 7
     for words in commands:
         command.parser().parse_args(words[3:])
@@ -47,7 +55,9 @@ def test_the_commands_of_the_readme_are_understood() -> None:
 
 def run(seed: int, last: float) -> SeedRun:
     shares = enumerate([0.0] * 10 + [last] * 10, 1)
-    steps = [Step(n, 0.5, share, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0) for n, share in shares]
+    steps = [
+        Step(n, 0.5, share, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0) for n, share in shares
+    ]
     return SeedRun(seed, tuple(steps), 1.0, 8, 0, 1.0)
 
 
@@ -84,12 +94,19 @@ def test_a_comparison_leaves_a_picture_and_a_file(
     ("argv", "said"),
     [
         (["--compare=everything"], "--compare"),
-        (["--judge=scripted", "--judge_failures=2"], "--judge_failures must be a number from 0 to 1, not 2.0"),
+        (
+            ["--judge=scripted", "--judge_failures=2"],
+            "--judge_failures must be a number from 0 to 1, not 2.0",
+        ),
         (["--judge_failures=0.3"], "--judge_failures=0.3: the scripted judge alone has faults"),
     ],
 )
 def test_a_wrong_fault_is_one_line(
-    argv: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    argv: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(command, "find_spec", lambda module: module)
     with pytest.raises(SystemExit) as ended:

@@ -11,7 +11,8 @@ from examples.tiny_grpo.curve import SeedRun, Step, learned, progress_of
 
 def made(rewards: list[float], seed: int = 1) -> SeedRun:
     steps = tuple(
-        Step(n, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0, 8.0, 0.0) for n, reward in enumerate(rewards, 1)
+        Step(n, reward, reward, 1.0, 24.0, 1.0, 0.01, 0.1, 0.0, 1.0, 8.0, 0.0)
+        for n, reward in enumerate(rewards, 1)
     )
     return SeedRun(seed, steps, 1.0, len(steps) * 4, 3, 12.5)
 

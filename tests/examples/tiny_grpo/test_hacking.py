@@ -19,7 +19,10 @@ RISE_AND_FALL = [*CLIMB, *[0.6] * 20, *reversed(CLIMB), *[0.1] * 10]
 
 
 def made(gold: list[float], alarm: int | None = None, seed: int = 0) -> SeedRun:
-    steps = [Step(n, 0.5, 0.5, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0, each) for n, each in enumerate(gold, 1)]
+    steps = [
+        Step(n, 0.5, 0.5, 1.0, 20.0, 1.0, 0.0, 0.1, 0.0, 0.0, 8.0, 0.0, each)
+        for n, each in enumerate(gold, 1)
+    ]
     return SeedRun(seed, tuple(steps), 1.0, 8, 0, 1.0, alarm)
 
 
@@ -58,17 +61,33 @@ def test_all_of_it_has_to_be_seen(
     hacked: SeedRun, mended: SeedRun, is_shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fine = made([*CLIMB, *[0.6] * 36], seed=1), made(RISE_AND_FALL, 20, seed=1)
-    assert show_alarms(Curve("two", "", (fine[0], mended)), Curve("one", "", (fine[1], hacked))) is is_shown
+    assert (
+        show_alarms(Curve("two", "", (fine[0], mended)), Curve("one", "", (fine[1], hacked)))
+        is is_shown
+    )
     said = capsys.readouterr().out
-    assert "one, seed 1: alarm at step 20, a tenth of the gold score lost at step 30; at the end it is 0.10" in said
+    assert (
+        "one, seed 1: alarm at step 20, a tenth of the gold score lost at step 30; at the end it "
+        "is 0.10" in said
+    )
 
 
 @pytest.mark.slow
 async def test_two_steps_with_three_judges(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[examples]'")
-    plan = Plan(replace(MENDED, title="two"), TrainingSettings(steps=2, batch_size=32), (4,), tmp_path, "the command")
+    plan = Plan(
+        replace(MENDED, title="two"),
+        TrainingSettings(steps=2, batch_size=32),
+        (4,),
+        tmp_path,
+        "the command",
+    )
     (run,) = (await train_seeds(plan)).runs
     assert run.alarm is None
     for step in run.steps:
-        assert step.gold is not None and 0 < step.gold < 0.3 and step.reward == pytest.approx(step.gold, abs=0.05)
+        assert (
+            step.gold is not None
+            and 0 < step.gold < 0.3
+            and step.reward == pytest.approx(step.gold, abs=0.05)
+        )
     assert HACKED.others[0] == MENDED.others[0], "one gold judge"

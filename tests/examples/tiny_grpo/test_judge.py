@@ -15,14 +15,21 @@ MANY = [f"answer number {number}" for number in range(60)]
 
 def scores(script: Script, answers: Sequence[str]) -> list[float | None]:
     settings = {"judge_base_url": "", "scale_min": 0, "scale_max": 100}
-    with judging(script) as url, RubricJudge("More e.", **{**settings, "judge_base_url": url}) as judge:
+    with (
+        judging(script) as url,
+        RubricJudge("More e.", **{**settings, "judge_base_url": url}) as judge,
+    ):
         return list(judge.judge_sync("Write.", answers).scores)
 
 
 def labels(script: Script, answers: Sequence[str], baseline: str) -> list[tuple[str | None, ...]]:
     with judging(script) as url, ArenaHardJudge(judge_base_url=url) as judge:
         table = judge.judge_sync("Write.", answers, baseline=baseline)
-    return [tuple(game.label for game in judgment.detail.games) for judgment in table if judgment.detail is not None]
+    return [
+        tuple(game.label for game in judgment.detail.games)
+        for judgment in table
+        if judgment.detail is not None
+    ]
 
 
 def test_a_rubric_score_is_the_share_of_the_letter_on_the_scale() -> None:
@@ -34,7 +41,12 @@ def test_a_rubric_score_is_the_share_of_the_letter_on_the_scale() -> None:
 
 
 def test_two_answers_are_compared_by_the_letter_in_both_orders() -> None:
-    assert labels(Script(), ANSWERS, "tree bee") == [("A>B", "B>A"), ("A=B", "A=B"), ("B>A", "A>B"), ("B>A", "A>B")]
+    assert labels(Script(), ANSWERS, "tree bee") == [
+        ("A>B", "B>A"),
+        ("A=B", "A=B"),
+        ("B>A", "A>B"),
+        ("B>A", "A>B"),
+    ]
 
 
 def test_a_failed_judgment_fails_whenever_it_is_asked_for() -> None:
@@ -46,14 +58,22 @@ def test_a_failed_judgment_fails_whenever_it_is_asked_for() -> None:
 
 
 def test_a_position_bias_decides_one_order_and_cancels_in_both() -> None:
-    assert labels(Script(position_bias=0.5), ["tree", "ever"], "tree") == [("A>B", "A>B"), ("A>B", "A>B")]
+    assert labels(Script(position_bias=0.5), ["tree", "ever"], "tree") == [
+        ("A>B", "A>B"),
+        ("A>B", "A>B"),
+    ]
     with judging(Script(position_bias=0.5)) as url, ArenaHardJudge(judge_base_url=url) as judge:
         table = judge.judge_sync("Write.", ["eeee", "trees", "stop"], baseline="stop")
         assert list(table.scores) == [1.0, 0.0, 0.0]
 
 
 def test_length_bias_prefers_the_longer_of_two_equal_shares() -> None:
-    assert scores(Script(length_bias=0.5), ["xxxx", "x" * 12, "x" * 24, "x" * 30]) == [8, 25, 50, 50]
+    assert scores(Script(length_bias=0.5), ["xxxx", "x" * 12, "x" * 24, "x" * 30]) == [
+        8,
+        25,
+        50,
+        50,
+    ]
 
 
 def test_noise_differs_between_the_orders_and_not_between_two_runs() -> None:
@@ -62,7 +82,9 @@ def test_noise_differs_between_the_orders_and_not_between_two_runs() -> None:
     assert any(first == second for first, second in noisy)
 
 
-@pytest.mark.parametrize(("flag", "said"), [("--failures=2", "from 0 to 1"), ("--letter=ee", "one small letter")])
+@pytest.mark.parametrize(
+    ("flag", "said"), [("--failures=2", "from 0 to 1"), ("--letter=ee", "one small letter")]
+)
 def test_a_wrong_flag_is_one_line(flag: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([flag])

@@ -25,7 +25,10 @@ from examples.tiny_grpo.policy.served import ServedPolicy  # noqa: E402
 
 SAME = 1e-3
 END = 258
-CONVERSATION: Conversation = [Message(role="system", content="Be brief."), Message(role="user", content="Why?")]
+CONVERSATION: Conversation = [
+    Message(role="system", content="Be brief."),
+    Message(role="user", content="Why?"),
+]
 SIZE = ModelSize(width=16, heads=2, layers=2, context=96)
 
 
@@ -37,11 +40,15 @@ def trained(seed: int) -> TinyTransformer:
     return model
 
 
-def recomputed(model: TinyTransformer, prompt: tuple[int, ...], completion: Sampled, temperature: float) -> list[float]:
+def recomputed(
+    model: TinyTransformer, prompt: tuple[int, ...], completion: Sampled, temperature: float
+) -> list[float]:
     """The logprobs of a completion by one pass over the whole sequence, as the trainer computes them."""
     tokens = torch.tensor([[*prompt, *completion.ids]])
     logprobs = torch.log_softmax(model(tokens[:, :-1]).logits[0] / temperature, dim=-1)
-    found: list[float] = logprobs[range(len(prompt) - 1, tokens.shape[1] - 1), completion.ids].tolist()
+    found: list[float] = logprobs[
+        range(len(prompt) - 1, tokens.shape[1] - 1), completion.ids
+    ].tolist()
     return found
 
 
@@ -54,7 +61,9 @@ async def policy() -> ServedPolicy:
 
 @pytest.fixture
 async def source(policy: ServedPolicy) -> AsyncIterator[ChatSource]:
-    env = EnvConfig(tokenizer_name=str(BUNDLED_TOKENIZER), rollout_temperature=0.7, train_max_tokens=20)
+    env = EnvConfig(
+        tokenizer_name=str(BUNDLED_TOKENIZER), rollout_temperature=0.7, train_max_tokens=20
+    )
     with serving(policy) as url:
         settings = PolicySettings(base_url=url).chat_settings(env, max_concurrency=64)
         async with ChatClient(settings) as client:
@@ -71,14 +80,18 @@ def test_before_its_first_step_a_model_writes_all_of_its_alphabet_alike_and_noth
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_samples_of_one_batch_have_the_logprobs_of_the_whole_sequence(temperature: float) -> None:
     model = trained(2)
-    prompts = [Prompt(tuple(range(5, 5 + length)), 4, 20 - length, temperature) for length in (3, 9, 6)]
+    prompts = [
+        Prompt(tuple(range(5, 5 + length)), 4, 20 - length, temperature) for length in (3, 9, 6)
+    ]
     for prompt, completions in zip(prompts, sample(model, prompts), strict=True):
         assert len(completions) == 4
         for each in completions:
             assert 1 <= len(each.ids) <= prompt.max_tokens
             assert each.stopped or len(each.ids) == prompt.max_tokens
             assert END not in each.ids[:-1]
-            assert recomputed(model, prompt.ids, each, temperature) == pytest.approx(each.logprobs, abs=1e-4)
+            assert recomputed(model, prompt.ids, each, temperature) == pytest.approx(
+                each.logprobs, abs=1e-4
+            )
 
 
 async def test_rollouts_of_the_endpoint_have_ids_and_logprobs_that_the_model_recomputes(
@@ -87,7 +100,9 @@ async def test_rollouts_of_the_endpoint_have_ids_and_logprobs_that_the_model_rec
     sampled = await asyncio.gather(*(source.sample(CONVERSATION, 5) for _ in range(3)))
     rollouts: list[Rollout] = [rollout for rollouts, _ in sampled for rollout in rollouts]
     assert len(rollouts) == 15
-    assert len({rollout.sequence.completion for rollout in rollouts}) > 10, "samples, and not one answer again"
+    assert len({rollout.sequence.completion for rollout in rollouts}) > 10, (
+        "samples, and not one answer again"
+    )
     chat = [{"role": message["role"], "content": message["content"]} for message in CONVERSATION]
     template = Retokenizer(str(BUNDLED_TOKENIZER)).tokenizer
     prompt = template.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
@@ -98,12 +113,16 @@ async def test_rollouts_of_the_endpoint_have_ids_and_logprobs_that_the_model_rec
         completion = Sampled(sequence.completion, sequence.logprobs)
         assert completion.text == rollout.text
         assert (rollout.completion.finish_reason == "stop") is completion.stopped
-        assert recomputed(trained(1), sequence.prompt, completion, 0.7) == pytest.approx(sequence.logprobs, abs=SAME)
+        assert recomputed(trained(1), sequence.prompt, completion, 0.7) == pytest.approx(
+            sequence.logprobs, abs=SAME
+        )
         assert policy.version_of(completion) == 1
     assert {run.usage.prompt_tokens for _, run in sampled} == {len(prompt)}
 
 
-async def test_new_weights_are_those_of_the_next_batch(policy: ServedPolicy, source: ChatSource) -> None:
+async def test_new_weights_are_those_of_the_next_batch(
+    policy: ServedPolicy, source: ChatSource
+) -> None:
     policy.publish(trained(7))
     rollouts, _ = await source.sample(CONVERSATION, 3)
     for rollout in rollouts:
@@ -125,7 +144,9 @@ async def test_new_weights_are_those_of_the_next_batch(policy: ServedPolicy, sou
         ({"n": 0}, "'n': Input should be greater"),
     ],
 )
-async def test_what_it_cannot_do_is_refused(policy: ServedPolicy, change: dict[str, object], said: str) -> None:
+async def test_what_it_cannot_do_is_refused(
+    policy: ServedPolicy, change: dict[str, object], said: str
+) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Why?"}], **change}
     with serving(policy) as url:
         async with (

@@ -37,7 +37,9 @@ def measured(*texts: str, thinks: bool) -> BatchNumbers:
 
 
 def test_the_letter_is_counted_in_answers_and_not_in_thinking() -> None:
-    numbers = measured("<think>eeee</think>tree", "<think>a</think>eeee", "eeee", "<think>e</think>", thinks=True)
+    numbers = measured(
+        "<think>eeee</think>tree", "<think>a</think>eeee", "eeee", "<think>e</think>", thinks=True
+    )
     assert numbers.well_formed == 0.5
     assert numbers.letter_share == pytest.approx((0.5 + 1.0) / 4)
 
@@ -45,5 +47,7 @@ def test_the_letter_is_counted_in_answers_and_not_in_thinking() -> None:
 def test_a_warm_up_teaches_the_form() -> None:
     torch.set_num_threads(1)
     size = ModelSize(width=32, heads=2, layers=1, context=64, alphabet=THINKING_LETTERS)
-    losses = [warm_up(TinyTransformer(size, seed=0), [PROMPT], steps=steps, seed=0) for steps in (1, 25)]
+    losses = [
+        warm_up(TinyTransformer(size, seed=0), [PROMPT], steps=steps, seed=0) for steps in (1, 25)
+    ]
     assert losses[1] < 0.85 * losses[0]

@@ -14,13 +14,17 @@ pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[e
 
 
 @pytest.mark.parametrize("task", [SCRIPTED, pytest.param(TWO_TURNS, marks=pytest.mark.slow)])
-async def test_two_steps_of_a_seed(task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_two_steps_of_a_seed(
+    task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = Plan(task, TrainingSettings(steps=2, batch_size=32), (4,), tmp_path, "the command")
     curve = await train_seeds(plan)
     (run,) = curve.runs
     assert (curve.name, curve.command, run.seed) == (task.title, "the command", 4)
     assert [step.step for step in run.steps] == [1, 2]
-    assert run.recomputed == 1.0, "ids and logprobs of the endpoint are those that the trainer computes"
+    assert run.recomputed == 1.0, (
+        "ids and logprobs of the endpoint are those that the trainer computes"
+    )
     first, second = run.steps
     assert (first.ratio, first.clip_fraction, first.staleness) == (pytest.approx(1, abs=1e-3), 0, 0)
     assert second.staleness in (0, 1) or 0 < second.staleness < 1

@@ -27,9 +27,16 @@ async def test_each_turn_has_a_score_and_the_conversation_their_mean(
     first: str, second: str, scores: tuple[float, float], tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps({"prompt": "write", "rubric": "More of the letter e is better."}) + "\n")
+    rows.write_text(
+        json.dumps({"prompt": "write", "rubric": "More of the letter e is better."}) + "\n"
+    )
     with judging(Script()) as url:
-        flags = f"--env.train_dataset={rows}", f"--env.judge_base_url={url}", "--env.scale_min=0", "--env.scale_max=20"
+        flags = (
+            f"--env.train_dataset={rows}",
+            f"--env.judge_base_url={url}",
+            "--env.scale_min=0",
+            "--env.scale_max=20",
+        )
         async with opened("unused", *flags, verb="serve", env_type=TwoTurnsEnv) as (env, _):
             (task,) = env.tasks("train")
             said = [Completion(first)]

@@ -12,7 +12,9 @@ from pathlib import Path
 from tests.trainers.loops import trainers
 
 
-async def started(trainer: str, words: Sequence[str], folder: Path, **variables: str) -> asyncio.subprocess.Process:
+async def started(
+    trainer: str, words: Sequence[str], folder: Path, **variables: str
+) -> asyncio.subprocess.Process:
     """A command of a trainer's environment, run in a folder; its errors are in its output."""
     place = trainers.place_of(trainer) / "bin"
     env: Mapping[str, str] = {
@@ -52,7 +54,9 @@ async def ready(child: asyncio.subprocess.Process, words: str) -> AsyncIterator[
     """
     try:
         said = await asyncio.wait_for(until(child, words), trainers.PATIENCE_S)
-        reading = asyncio.create_task(until(child, "nothing says this"))  # a full pipe would stop it
+        reading = asyncio.create_task(
+            until(child, "nothing says this")
+        )  # a full pipe would stop it
         yield said
         child.send_signal(signal.SIGINT)
         await asyncio.wait_for(child.wait(), trainers.PATIENCE_S)

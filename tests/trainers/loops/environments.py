@@ -11,7 +11,13 @@ from judgegym_trainers.single_turn import EnvironmentSource, opened
 
 Rewarded = Sequence[tuple[str, CompletionReward]]
 """Completions of a row, with their rewards."""
-ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")
+ENVIRONMENTS = (
+    "arena_hard",
+    "pairwise_judgement",
+    "self_critique",
+    "aspect_critique",
+    "rubric_absolute",
+)
 
 
 def settings_of(name: str, url: str) -> dict[str, Any]:
@@ -19,8 +25,13 @@ def settings_of(name: str, url: str) -> dict[str, Any]:
     if name == "pairwise_judgement":
         return {}
     if name == "self_critique":
-        # No critique: a round that fails keeps the score of the one before, and a refusal leaves one of two rewards.
-        return {"judges": [{"name": "the-judge", "base_url": url}], "judge_max_retries": 0, "critique_rounds": 0}
+        # No critique: a round that fails keeps the score of the one before, and a refusal leaves
+        # one of two rewards.
+        return {
+            "judges": [{"name": "the-judge", "base_url": url}],
+            "judge_max_retries": 0,
+            "critique_rounds": 0,
+        }
     asked = {"aspects": ["coherence"]} if name == "aspect_critique" else {}
     return {"judge_base_url": url, "judge_model_name": "the-judge", "judge_max_retries": 0, **asked}
 
@@ -32,11 +43,18 @@ def of_example(name: str, settings: dict[str, Any]) -> str:
 
 async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, Rewarded]:
     """Completions of some rows, by row id, with the rewards that the environment itself gives in this process."""
-    environment = await asyncio.to_thread(opened, EnvironmentSource.of(name, settings_of(name, url), offline=True))
+    environment = await asyncio.to_thread(
+        opened, EnvironmentSource.of(name, settings_of(name, url), offline=True)
+    )
     found: dict[str, Rewarded] = {}
     for uid in environment.uids[:rows]:
         question = environment.row(uid).messages[-1]["content"]
-        texts = [question[:400], "<think>Well.</think> The sky is green. [[A]]", "<think>So.</think>[[B]]", ""]
+        texts = [
+            question[:400],
+            "<think>Well.</think> The sky is green. [[A]]",
+            "<think>So.</think>[[B]]",
+            "",
+        ]
         found[uid] = list(zip(texts, await environment.rewards(uid, texts), strict=True))
     return found
 

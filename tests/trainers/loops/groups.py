@@ -34,7 +34,9 @@ async def asked_directly(
             scores += [result["score"] for result in answer.json["results"]]
         else:
             for text in answers:
-                scores.append((await server.post("/v1/score", {**body, "response": text})).json["score"])
+                scores.append(
+                    (await server.post("/v1/score", {**body, "response": text})).json["score"]
+                )
     return scores
 
 
@@ -49,4 +51,6 @@ def with_means(scores: Sequence[float | None], failed: Sequence[bool]) -> list[f
     """The rewards of a group: where a judgment has failed the mean of the others', exact for equal ones."""
     there = [score or 0.0 for score, is_failed in zip(scores, failed, strict=True) if not is_failed]
     mean = there[0] if len(set(there)) == 1 else math.fsum(there) / len(there)
-    return [mean if is_failed else score or 0.0 for score, is_failed in zip(scores, failed, strict=True)]
+    return [
+        mean if is_failed else score or 0.0 for score, is_failed in zip(scores, failed, strict=True)
+    ]

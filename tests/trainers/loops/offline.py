@@ -17,8 +17,8 @@ _EVERY = 3
 class OfflineJudge:
     """A script for `ScriptedEndpoint` that answers as `--offline` does.
 
-    With planted failures, every third distinct request is refused, whenever it comes; so it is known which texts have
-    no verdict, in whatever order a trainer sends them.
+    With planted failures, every third distinct request is refused, whenever it comes; so it is
+    known which texts have no verdict, in whatever order a trainer sends them.
 
     Attributes:
         failed: the texts of the requests that were refused.
@@ -51,7 +51,9 @@ class OfflineJudge:
 
 
 @asynccontextmanager
-async def offline_judge(*, every_third_fails: bool = False) -> AsyncIterator[tuple[str, OfflineJudge]]:
+async def offline_judge(
+    *, every_third_fails: bool = False
+) -> AsyncIterator[tuple[str, OfflineJudge]]:
     """The base URL of the endpoint, for judges that run in a trainer's process, and the judge behind it."""
     judge = OfflineJudge(every_third_fails=every_third_fails)
     async with ScriptedEndpoint(judge) as endpoint:

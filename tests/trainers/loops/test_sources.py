@@ -11,7 +11,10 @@ from judgegym_trainers.scores.sources import settings_in
 @pytest.mark.parametrize("missing", ["", "{}"])
 def test_settings_are_those_of_the_variable(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setenv("SETTINGS_OF_A_PLUGIN", '{"url": "http://127.0.0.1:1", "batch": 3}')
-    assert settings_in("SETTINGS_OF_A_PLUGIN", missing=missing) == {"url": "http://127.0.0.1:1", "batch": 3}
+    assert settings_in("SETTINGS_OF_A_PLUGIN", missing=missing) == {
+        "url": "http://127.0.0.1:1",
+        "batch": 3,
+    }
 
 
 def test_a_variable_that_is_not_set_is_what_it_is_said_to_be() -> None:
@@ -24,5 +27,7 @@ def test_what_is_no_object_is_refused_by_the_name_of_the_variable(
 ) -> None:
     if given is not None:
         monkeypatch.setenv("SETTINGS_OF_A_PLUGIN", given)
-    with pytest.raises(SettingsError, match=r"^SETTINGS_OF_A_PLUGIN: expected a JSON object of settings"):
+    with pytest.raises(
+        SettingsError, match=r"^SETTINGS_OF_A_PLUGIN: expected a JSON object of settings"
+    ):
         settings_in("SETTINGS_OF_A_PLUGIN")

@@ -18,7 +18,12 @@ TEXTS = ["long " * 20, "short"]
 
 
 def of(url: str, model: str) -> dict[str, Any]:
-    return {"judge": "rubric", "judge_base_url": url, "judge_model_name": model, "judge_api_key_env": "NO_KEY"}
+    return {
+        "judge": "rubric",
+        "judge_base_url": url,
+        "judge_model_name": model,
+        "judge_api_key_env": "NO_KEY",
+    }
 
 
 def lines(folder: Path, kind: str) -> list[Any]:
@@ -55,14 +60,19 @@ async def test_a_plugin_has_the_gold_judge_and_the_files_of_the_server(
     (step,) = lines(folder, "step")
     assert (step["groups"], step["rollouts"], step["values"]["reward_mean"]) == (1, 2, 1.0)
     assert lines(folder, "begin") == [{"judge": "weak", "gold_judge": "gold"}]
-    assert [score for line in lines(folder, "gold") for score in line["scores"].values()][:1] == [0.0]
+    assert [score for line in lines(folder, "gold") for score in line["scores"].values()][:1] == [
+        0.0
+    ]
     assert (folder / "live.jsonl").exists()
 
 
 @pytest.mark.parametrize(
     ("monitor", "message"),
     [
-        ({"gold_jugde": {}}, r"^judge\.monitor\.gold_jugde: unknown setting .*did you mean gold_judge"),
+        (
+            {"gold_jugde": {}},
+            r"^judge\.monitor\.gold_jugde: unknown setting .*did you mean gold_judge",
+        ),
         (
             {"gold_judge": {"judge": "listwise"}},
             r"^judge\.monitor\.gold_judge\.judge: expected one that sees each response",

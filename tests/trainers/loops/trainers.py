@@ -1,7 +1,8 @@
 """Environments with the trainers' own packages, and their programs run against this project's reward server.
 
-`make test-integrations` builds an environment for each trainer under `.trainers/NAME` (slime: a checkout), and names
-that place in TRAINER_ENVIRONMENTS. Without the variable, or for a trainer that is absent, the tests are skipped.
+`make test-integrations` builds an environment for each trainer under `.trainers/NAME` (slime: a
+checkout), and names that place in TRAINER_ENVIRONMENTS. Without the variable, or for a trainer that
+is absent, the tests are skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def place_of(trainer: str) -> Path:
     place = Path(PLACE).absolute() / trainer
     if not place.is_dir():
         why = reason_file(place.parent, trainer)
-        pytest.skip(f"{trainer} is not installed: {why.read_text().strip() if why.is_file() else f'not in {PLACE}'}")
+        pytest.skip(
+            f"{trainer} is not installed: "
+            f"{why.read_text().strip() if why.is_file() else f'not in {PLACE}'}"
+        )
     return place
 
 
@@ -69,7 +73,9 @@ async def run(
     """
     python = place_of(trainer) / "bin" / "python"
     program_file = HERE / (folder or trainer) / program
-    return await run_with(str(python), program_file, *arguments, launcher=launcher, patience_s=patience_s)
+    return await run_with(
+        str(python), program_file, *arguments, launcher=launcher, patience_s=patience_s
+    )
 
 
 async def run_with(
@@ -80,7 +86,9 @@ async def run_with(
     patience_s: float = PATIENCE_S,
 ) -> Ended:
     """Run any program, for no longer than `patience_s`; it can import what lies in the folder `modules`."""
-    given = [str(value) if isinstance(value, str | Path) else json.dumps(value) for value in arguments]
+    given = [
+        str(value) if isinstance(value, str | Path) else json.dumps(value) for value in arguments
+    ]
     env = {
         **os.environ,
         "PATH": f"{Path(executable).parent}:{os.environ['PATH']}",
@@ -105,7 +113,9 @@ async def run_with(
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)
     printed = out.decode()
-    return Ended(child.returncode or 0, _json_of(printed.strip().rpartition("\n")[2]), err.decode(), printed)
+    return Ended(
+        child.returncode or 0, _json_of(printed.strip().rpartition("\n")[2]), err.decode(), printed
+    )
 
 
 def _json_of(line: str) -> Any:

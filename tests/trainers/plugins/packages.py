@@ -12,7 +12,9 @@ import pytest
 
 
 @contextmanager
-def present(monkeypatch: pytest.MonkeyPatch, names: dict[str, dict[str, Any]], ours: str = "") -> Iterator[None]:
+def present(
+    monkeypatch: pytest.MonkeyPatch, names: dict[str, dict[str, Any]], ours: str = ""
+) -> Iterator[None]:
     """Let packages be there, with these names in their modules; `ours` is imported anew, and forgotten afterwards."""
     for path, members in names.items():
         parts = path.split(".")

@@ -53,7 +53,9 @@ class Processes:
         barrier.wait()
 
 
-async def in_processes(calls: list[Callable[[], Awaitable[Any]]], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+async def in_processes(
+    calls: list[Callable[[], Awaitable[Any]]], monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
     """What each process gets of its call; a `SettingsError` in its place."""
     processes = Processes(len(calls))
     monkeypatch.setattr(groups, "distributed", lambda: processes)

@@ -11,7 +11,11 @@ from judgegym_trainers.openenv import __main__ as openenv
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "python -m judgegym_trainers.openenv: the following arguments are required: environment\n"),
+        (
+            [],
+            "python -m judgegym_trainers.openenv: the following arguments are required: "
+            "environment\n",
+        ),
         (
             ["arena_hard", "--port=eighty"],
             "python -m judgegym_trainers.openenv: argument --port: invalid int value: 'eighty'\n",
@@ -31,4 +35,7 @@ def test_a_wrong_argument_for_nemo_gym_is_one_line(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         nemo_gym.main(["here", "--there"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "python -m judgegym_trainers.nemo_gym: unrecognized arguments: --there\n"
+    assert (
+        capsys.readouterr().err
+        == "python -m judgegym_trainers.nemo_gym: unrecognized arguments: --there\n"
+    )

@@ -53,7 +53,9 @@ async def test_one_judge_of_a_cascade_decides_samples_that_come_one_by_one() -> 
     async with ScriptedEndpoint(judge) as endpoint:
         settings = GroupSettings(judge=cascade(endpoint), group_wait_s=0.2)
         whole = await gathered(settings, [completion_row("Q", response) for response in RESPONSES])
-        alone = await gathered(settings, [completion_row("Q", RESPONSES[0])])  # the others never come
+        alone = await gathered(
+            settings, [completion_row("Q", RESPONSES[0])]
+        )  # the others never come
     assert (whole, alone) == ([BY_STRONG] * 4, [BY_CHEAP])
 
 
@@ -76,12 +78,16 @@ async def test_one_judge_of_a_cascade_decides_a_group_of_openrlhf(
     assert rewarded["rewards"] == [BY_STRONG] * 4
 
 
-async def test_rewards_of_an_environment_are_those_of_serve_where_samples_come_one_by_one(tmp_path: Path) -> None:
+async def test_rewards_of_an_environment_are_those_of_serve_where_samples_come_one_by_one(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps({"id": "r", "prompt": "Q"}))
     async with ScriptedEndpoint(judge) as endpoint:
         settings = {**cascade(endpoint), "train_dataset": str(tmp_path / "rows.jsonl")}
         environment = {"environment": "prompts", "settings": settings}
         rows = [CompletionRow({"uid": "r"}, response) for response in RESPONSES]
-        scores = await gathered(await asyncio.to_thread(lambda: GroupSettings(environment=environment)), rows)
+        scores = await gathered(
+            await asyncio.to_thread(lambda: GroupSettings(environment=environment)), rows
+        )
         await asyncio.to_thread(close_all)
     assert scores == [BY_STRONG] * 4

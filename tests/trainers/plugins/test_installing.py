@@ -12,7 +12,16 @@ from tests.trainers.loops.install import environments
 from tests.trainers.loops.install.targets import Target
 from tests.trainers.loops.install.uv import NotInstallableError
 
-OF_THE_INDEX = Target("some", "Some", "some", "1.0", "some", extra="trl", packages=("some==1.0",), bare=("large==2.0",))
+OF_THE_INDEX = Target(
+    "some",
+    "Some",
+    "some",
+    "1.0",
+    "some",
+    extra="trl",
+    packages=("some==1.0",),
+    bare=("large==2.0",),
+)
 
 
 class Commands:
@@ -38,16 +47,24 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     return commands
 
 
-def test_an_environment_is_made_once_and_again_when_its_packages_change(tmp_path: Path, commands: Commands) -> None:
+def test_an_environment_is_made_once_and_again_when_its_packages_change(
+    tmp_path: Path, commands: Commands
+) -> None:
     assert environments.make(OF_THE_INDEX, tmp_path) == "installed"
     venv, packages, bare, imported = commands.said
     assert venv.startswith("uv venv") and "--no-python-downloads --python python3.11" in venv
-    assert "some==1.0 --editable" in packages and packages.endswith("[trl]") and "large" not in packages
+    assert (
+        "some==1.0 --editable" in packages
+        and packages.endswith("[trl]")
+        and "large" not in packages
+    )
     assert "--no-deps large==2.0" in bare
     assert "import some, judgegym" in imported
     assert environments.make(OF_THE_INDEX, tmp_path) == "there already"
     assert len(commands.said) == 4
-    assert environments.make(replace(OF_THE_INDEX, packages=("some==1.1",)), tmp_path) == "installed"
+    assert (
+        environments.make(replace(OF_THE_INDEX, packages=("some==1.1",)), tmp_path) == "installed"
+    )
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, commands: Commands) -> None:

@@ -38,14 +38,20 @@ class SingleTurnAgentExecutor:
 
     async def execute(self, prompt: str, label: Any, *_: object, **__: object) -> dict[str, Any]:
         tokens = [*prompt.encode(), *label["response"].encode()]
-        return {"observation_tokens": tokens, "action_ranges": [(len(prompt), len(tokens))], "truncated": True}
+        return {
+            "observation_tokens": tokens,
+            "action_ranges": [(len(prompt), len(tokens))],
+            "truncated": True,
+        }
 
 
 async def executed(form: type, texts: list[str]) -> list[dict[str, Any]]:
     executor = form()
 
     async def one(text: str) -> dict[str, Any]:
-        done: dict[str, Any] = await executor.execute(PROMPT, {"response": text}, None, 99, Bytes(), None)
+        done: dict[str, Any] = await executor.execute(
+            PROMPT, {"response": text}, None, 99, Bytes(), None
+        )
         return done
 
     return list(await asyncio.gather(*map(one, texts)))
@@ -55,13 +61,19 @@ OPENRLHF = {"openrlhf.utils.agent": {"SingleTurnAgentExecutor": SingleTurnAgentE
 
 
 @pytest.mark.parametrize("on_failure", ["leave_out", "score"])
-async def test_openrlhfs_agent_masks_what_has_no_score(on_failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_openrlhfs_agent_masks_what_has_no_score(
+    on_failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(judge=judge) as server:
         with present(monkeypatch, OPENRLHF):
             # Labels tell the groups apart, so that each text is a group here.
-            form = agent_executor(server.url, group_size=1, on_failure=on_failure, fallback_score=0.25)
+            form = agent_executor(
+                server.url, group_size=1, on_failure=on_failure, fallback_score=0.25
+            )
         done = await executed(form, TEXTS)
-    assert [each["reward"] for each in done] == [each["scores"] for each in done] == [1.0, 0.25, 0.0]
+    assert (
+        [each["reward"] for each in done] == [each["scores"] for each in done] == [1.0, 0.25, 0.0]
+    )
     assert [each["extra_logs"]["judge_failed"] for each in done] == [0.0, 1.0, 0.0]
     is_masked = on_failure == "leave_out"
     assert [bool(each["action_ranges"]) for each in done] == [True, not is_masked, True]
@@ -69,11 +81,15 @@ async def test_openrlhfs_agent_masks_what_has_no_score(on_failure: str, monkeypa
 
 
 @pytest.mark.slow
-async def test_openrlhfs_agent_ends_a_run_whose_judge_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_openrlhfs_agent_ends_a_run_whose_judge_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running(judge="I cannot say.") as server:
         with present(monkeypatch, OPENRLHF):
             form = agent_executor(server.url, group_size=1)
-        with pytest.raises(NoRewardError, match=f"the judge failed for {MOST_FAILED} samples in a row"):
+        with pytest.raises(
+            NoRewardError, match=f"the judge failed for {MOST_FAILED} samples in a row"
+        ):
             await executed(form, [f"text {number}" for number in range(MOST_FAILED)])
 
 
@@ -92,7 +108,9 @@ class SingleTurnAgentLoop:
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
         ids = list(self.text.encode())
-        return SimpleNamespace(response_ids=ids, response_mask=[1] * len(ids), reward_score=None, extra_fields={})
+        return SimpleNamespace(
+            response_ids=ids, response_mask=[1] * len(ids), reward_score=None, extra_fields={}
+        )
 
 
 class Config(dict[str, Any]):
@@ -106,26 +124,37 @@ class Config(dict[str, Any]):
 LOOP = "judgegym_trainers.verl.loop"
 VERL = {
     "verl.experimental.agent_loop.agent_loop": {"AgentLoopOutput": object},
-    "verl.experimental.agent_loop.single_turn_agent_loop": {"SingleTurnAgentLoop": SingleTurnAgentLoop},
+    "verl.experimental.agent_loop.single_turn_agent_loop": {
+        "SingleTurnAgentLoop": SingleTurnAgentLoop
+    },
 }
 
 
 def config(url: str, size: int, *, estimator: str = "gae", **kwargs: object) -> Config:
     rollout = {"n": size, "val_kwargs": {"n": 1}, "agent": {"num_workers": 1}}
     return Config(
-        reward={"custom_reward_function": {"reward_kwargs": {"url": url, **kwargs}}, "num_workers": 1},
+        reward={
+            "custom_reward_function": {"reward_kwargs": {"url": url, **kwargs}},
+            "num_workers": 1,
+        },
         actor_rollout_ref={"rollout": rollout},
         algorithm={"adv_estimator": estimator},
     )
 
 
 @pytest.mark.parametrize("on_failure", ["leave_out", "score"])
-async def test_verls_loop_masks_what_has_no_score(on_failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verls_loop_masks_what_has_no_score(
+    on_failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with present(monkeypatch, VERL, LOOP):
         loop = importlib.import_module(LOOP)
         async with running(judge=judge) as server:
             given = config(server.url, len(TEXTS), on_failure=on_failure)
-            row = {"raw_prompt": [{"role": "user", "content": PROMPT}], "uid": "one", "extra_info": {}}
+            row = {
+                "raw_prompt": [{"role": "user", "content": PROMPT}],
+                "uid": "one",
+                "extra_info": {},
+            }
             runs = (loop.JudgeAgentLoop(given, text).run({}, **row) for text in TEXTS)
             outputs = await asyncio.gather(*runs)
     assert [each.reward_score for each in outputs] == [1.0, 0.5, 0.0]  # the mean of the others

@@ -35,7 +35,9 @@ class Use:
 
 def rows() -> dict[str, list[str]]:
     """The cells of each row of the first table, by the link in its first cell."""
-    lines = [line for line in INDEX.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    lines = [
+        line for line in INDEX.read_text(encoding="utf-8").splitlines() if line.startswith("|")
+    ]
     assert _cells(lines[0]) == COLUMNS
     return {_cells(line)[0]: _cells(line) for line in lines[2:] if line.startswith("| [")}
 
@@ -48,16 +50,25 @@ def uses() -> Iterator[Use]:
     """Every call of `example` in the tests with the trainers' own packages."""
     for path in HERE.glob("*/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "example":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "example"
+            ):
                 given = dict(zip(("target", "language", "number"), node.args, strict=False))
                 given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-                values = {name: each.value if isinstance(each, ast.Constant) else None for name, each in given.items()}
+                values = {
+                    name: each.value if isinstance(each, ast.Constant) else None
+                    for name, each in given.items()
+                }
                 number = values.get("number", 0)
                 assert isinstance(values["target"], str), (
                     f"{path}: the target is a constant, so that this test finds it"
                 )
                 language = values.get("language", "python")
-                yield Use(values["target"], str(language), number if isinstance(number, int) else None)
+                yield Use(
+                    values["target"], str(language), number if isinstance(number, int) else None
+                )
 
 
 def named(target: Target) -> Any:
@@ -65,7 +76,11 @@ def named(target: Target) -> Any:
 
 
 def test_every_module_is_a_target_and_every_target_a_module_with_tests() -> None:
-    modules = {path.stem for path in ROOM.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    modules = {
+        path.stem
+        for path in ROOM.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
     assert modules - SHARED == {target.module for target in TARGETS}
     for target in TARGETS:
         assert list((HERE / target.folder).glob("test_*.py")), target.name
@@ -93,7 +108,9 @@ def test_a_section_begins_with_what_to_install_to_copy_and_to_look_at(target: Ta
     assert found and "**A failed judge**" in ends
     start = [block for block in examples(target.title) if block.line <= first + begins.count("\n")]
     assert start[0].language == "bash" and len(start) > 1
-    installed = re.match(r"pip install (?:--no-deps )?-e '?\.(?:\[(?P<extra>[^]]+)\])?", start[0].text)
+    installed = re.match(
+        r"pip install (?:--no-deps )?-e '?\.(?:\[(?P<extra>[^]]+)\])?", start[0].text
+    )
     assert installed is not None, start[0].text
     assert (installed["extra"] or "") in {target.extra, target.folder}
     assert sum(block.text.count("\n") for block in start) <= LONGEST_START
@@ -103,11 +120,16 @@ def test_a_section_begins_with_what_to_install_to_copy_and_to_look_at(target: Ta
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
 def test_every_example_of_a_section_is_taken_by_a_test(target: Target) -> None:
     counts: dict[str, int] = {}
-    taken = {use for use in uses() if use.title == target.title} | {Use(target.title, "bash", 0)}  # its start
+    taken = {use for use in uses() if use.title == target.title} | {
+        Use(target.title, "bash", 0)
+    }  # its start
     for block in examples(target.title):
         number = counts.setdefault(block.language, 0)
         counts[block.language] += 1
-        assert {Use(target.title, block.language, number), Use(target.title, block.language, None)} & taken, block.text
+        assert {
+            Use(target.title, block.language, number),
+            Use(target.title, block.language, None),
+        } & taken, block.text
     assert counts, "the section has an example"
     for use in taken:
         assert use.number is None or use.number < counts.get(use.language, 0), use
@@ -115,7 +137,11 @@ def test_every_example_of_a_section_is_taken_by_a_test(target: Target) -> None:
 
 def losses() -> list[dict[str, str]]:
     """The rows of the table of what a failed judgment adds to the loss."""
-    lines = [_cells(line) for line in LOSSES.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    lines = [
+        _cells(line)
+        for line in LOSSES.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
     assert lines[0] == LOSS
     return [dict(zip(LOSS, cells, strict=True)) for cells in lines[2:]]
 
@@ -127,7 +153,11 @@ def test_each_row_of_the_table_of_losses_is_shown_by_a_test_that_is_there() -> N
             continue
         path, _, name = row["shown by"].strip("`").partition("::")
         tree = ast.parse((HERE.parents[1] / path).read_text())
-        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        functions = {
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
         assert name in functions, row
 
 

@@ -15,7 +15,11 @@ from judgegym_trainers.nemo_gym.__main__ import TEMPLATE, main, put
 def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: Path) -> None:
     target = put(tmp_path)
     assert target == tmp_path / "resources_servers" / "judgegym"
-    files = {path.relative_to(TEMPLATE) for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    files = {
+        path.relative_to(TEMPLATE)
+        for path in TEMPLATE.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
     assert {path.relative_to(target) for path in target.rglob("*") if path.is_file()} == files
     own, ours = (target / "requirements.txt").read_text().splitlines()
     # NeMo Gym leaves the first out where it is installed from a wheel, and takes it in a checkout.
@@ -25,7 +29,9 @@ def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: 
 
 
 @pytest.mark.parametrize("has_them", [True, False])
-def test_an_older_nemo_gym_gets_no_environment_server_which_it_could_not_start(tmp_path: Path, has_them: bool) -> None:
+def test_an_older_nemo_gym_gets_no_environment_server_which_it_could_not_start(
+    tmp_path: Path, has_them: bool
+) -> None:
     (tmp_path / "nemo_gym").mkdir()
     if has_them:
         (tmp_path / "environment_servers").mkdir()
@@ -35,7 +41,9 @@ def test_an_older_nemo_gym_gets_no_environment_server_which_it_could_not_start(t
         assert {"judgegym", "judgegym_simple_agent"} <= {*blocks}
 
 
-def test_a_second_copy_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_copy_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path)]) == 0
     (tmp_path / "resources_servers" / "judgegym" / "app.py").write_text("changed")
     assert main([str(tmp_path)]) == 2

@@ -17,7 +17,9 @@ PAGE = DOCS / "trainers" / "new_names.md"
 NAMES = [(names_in(row[1])[0], names_in(row[2])[0]) for row in TABLE]
 NEW = [new for _, new in NAMES]
 
-_NAME = re.compile(r"\bjudgegym_trainers(?:\.[A-Za-z_]\w*)+(?::\w+)?|\bjudgegym_trainers(?:/\w+)+\.py")
+_NAME = re.compile(
+    r"\bjudgegym_trainers(?:\.[A-Za-z_]\w*)+(?::\w+)?|\bjudgegym_trainers(?:/\w+)+\.py"
+)
 _FOLDERS = ("docs", "examples", "deploy", "benchmarks")
 _READ = {".md", ".py", ".toml", ".yaml", ".yml", ".json", ".ipynb", ".sh", ""}
 
@@ -25,7 +27,10 @@ _READ = {".md", ".py", ".toml", ".yaml", ".yml", ".json", ".ipynb", ".sh", ""}
 def _shown() -> list[Path]:
     """Files that a reader copies names from."""
     found = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
-    return [ROOT / "README.md", *(path for path in found if path.suffix in _READ and "__pycache__" not in path.parts)]
+    return [
+        ROOT / "README.md",
+        *(path for path in found if path.suffix in _READ and "__pycache__" not in path.parts),
+    ]
 
 
 @cache
@@ -45,7 +50,9 @@ def _bound(module: Path) -> frozenset[str]:
 
 def _module(dotted: str) -> Path | None:
     place = ROOT.joinpath(*dotted.split("."))
-    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
+    return next(
+        (path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None
+    )
 
 
 def _is_there(name: str) -> bool:
@@ -55,7 +62,9 @@ def _is_there(name: str) -> bool:
     dotted = name.removeprefix("pkg://").removeprefix("python -m ").replace(":", ".")
     module = _module(dotted)
     if name.startswith("python -m "):
-        return module is not None and (module.name != "__init__.py" or (module.parent / "__main__.py").is_file())
+        return module is not None and (
+            module.name != "__init__.py" or (module.parent / "__main__.py").is_file()
+        )
     if module is not None:
         return True
     within, _, last = dotted.rpartition(".")

@@ -41,15 +41,28 @@ def request_of(action: Any, observation: Any, **places: Any) -> Any:
 
 
 def test_defaults_take_what_is_there() -> None:
-    observation = Of(messages=[], question="Why?", reference=4, metadata={"rubric": "Is it right?", "prompt": "no"})
+    observation = Of(
+        messages=[],
+        question="Why?",
+        reference=4,
+        metadata={"rubric": "Is it right?", "prompt": "no"},
+    )
     found = request_of(Of(metadata={}, message="Since."), observation)
-    assert found == {"prompt": "Why?", "response": "Since.", "reference": "4", "rubric": "Is it right?"}
+    assert found == {
+        "prompt": "Why?",
+        "response": "Since.",
+        "reference": "4",
+        "rubric": "Is it right?",
+    }
 
 
 def test_messages_of_any_kind() -> None:
     observation = Of(messages=[Turn("system", "Be brief."), {"role": "user", "content": "Why?"}])
     found = request_of(Of(completion=[Turn("assistant", "Since.")]), observation)
-    assert found["prompt"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert found["prompt"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Why?"},
+    ]
     assert found["response"] == [{"role": "assistant", "content": "Since."}]
 
 
@@ -71,10 +84,16 @@ def test_paths_and_functions() -> None:
         (Of(text="Since."), Of(), "no prompt in observation.messages, observation.prompt"),
         (Of(), Of(prompt="Why?"), "no response in action.completion"),
         (Of(text="Since."), Of(prompt=7), "expected text or messages, found int"),
-        (Of(text="Since."), Of(prompt="Why?", reference=object()), "reference: expected text, found object"),
+        (
+            Of(text="Since."),
+            Of(prompt="Why?", reference=object()),
+            "reference: expected text, found object",
+        ),
     ],
 )
-def test_a_step_of_which_no_request_can_be_made(action: Any, observation: Any, message: str) -> None:
+def test_a_step_of_which_no_request_can_be_made(
+    action: Any, observation: Any, message: str
+) -> None:
     assert row_of(action, observation).error.startswith(message)
 
 
@@ -82,7 +101,11 @@ def test_an_empty_response_is_sent() -> None:
     assert request_of(Of(text=""), Of(prompt="Why?"))["response"] == ""
 
 
-@pytest.mark.parametrize("places", [{"prompt": "question"}, {"fields": {"label": "observation.label"}}])
+@pytest.mark.parametrize(
+    "places", [{"prompt": "question"}, {"fields": {"label": "observation.label"}}]
+)
 def test_wrong_places_are_settings_errors(places: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="expected"):
-        importlib.import_module(OURS).check_places(**{"prompt": (), "response": (), "fields": {}, **places})
+        importlib.import_module(OURS).check_places(
+            **{"prompt": (), "response": (), "fields": {}, **places}
+        )

@@ -18,7 +18,12 @@ ROOM = Path(judgegym_trainers.__file__).parent
 
 SHARED = ("group_rewards", "scores", "single_turn")
 """What is no target."""
-EXTRA_OF = {"inspect_ai": "inspect", "nemo_gym": "nemo-gym", "ray_serve": "ray", "skyrl_gym": "skyrl-gym"}
+EXTRA_OF = {
+    "inspect_ai": "inspect",
+    "nemo_gym": "nemo-gym",
+    "ray_serve": "ray",
+    "skyrl_gym": "skyrl-gym",
+}
 """The extra of a target whose module is not called so."""
 WITHOUT_EXTRA = {"rllm": {"rllm"}, "slime": set()}
 """The packages of targets that are not on the index."""
@@ -74,7 +79,9 @@ print(json.dumps(sorted(owner.lower() for owner in owners if owner.lower() not i
 
 @pytest.mark.slow
 def test_beside_a_server_the_shims_import_two_packages() -> None:
-    ended = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True
+    )
     assert ended.stdout.strip() == "[]"
 
 
@@ -90,26 +97,41 @@ def modules_of_targets() -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to_install_it() -> None:
+def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to_install_it() -> (
+    None
+):
     modules = modules_of_targets()
     trainers = {name for extra in TRAINERS for name in EXTRAS[extra]} - {"openai"} | {"rllm"}
     arguments = [json.dumps(sorted(trainers)), json.dumps([*modules])]
-    ended = subprocess.run([sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True
+    )
     found = json.loads(ended.stdout)
     assert {*found} == {*modules} and {"art", "trl", "verl"} <= {*modules.values()}
     for module, (said, asked) in found.items():
         target = modules[module]
         extra = EXTRA_OF.get(target, target)
-        assert {*asked} <= (WITHOUT_EXTRA[target] if target in WITHOUT_EXTRA else {*EXTRAS[extra]}), module
+        assert {*asked} <= (
+            WITHOUT_EXTRA[target] if target in WITHOUT_EXTRA else {*EXTRAS[extra]}
+        ), module
         if said and target == "rllm":
-            assert said == "ImportError: rllm is not installed: pip install git+https://github.com/rllm-org/rllm"
+            assert (
+                said == "ImportError: rllm is not installed: pip install "
+                "git+https://github.com/rllm-org/rllm"
+            )
         elif said:
-            assert said.startswith("MissingExtraError: ") and install_command(extra) in said, (module, said)
+            assert said.startswith("MissingExtraError: ") and install_command(extra) in said, (
+                module,
+                said,
+            )
 
 
 def test_the_face_and_the_room_of_integrations_import_no_package() -> None:
     code = "import sys; before = {*sys.modules}; import judgegym, judgegym_trainers\n"
-    code += "print(*{name.partition('.')[0] for name in {*sys.modules} - before} - {*sys.stdlib_module_names})"
+    code += (
+        "print(*{name.partition('.')[0] for name in {*sys.modules} - before} - "
+        "{*sys.stdlib_module_names})"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {*ended.stdout.split()} == {"judgegym", "judgegym_trainers"}
 
@@ -162,7 +184,13 @@ print(score())
 
 @pytest.mark.slow
 async def test_scripts_that_close_nothing_end_without_a_word() -> None:
-    scripts = {TRL: "[0.75] [0.75]", VERL: "0.75 0.75", IN_PROCESS: "[0.75]", LEFT: "end", FORKED: "judges were0.75"}
+    scripts = {
+        TRL: "[0.75] [0.75]",
+        VERL: "0.75 0.75",
+        IN_PROCESS: "[0.75]",
+        LEFT: "end",
+        FORKED: "judges were0.75",
+    }
     async with running() as server:
         for script, printed in scripts.items():
             code = script.format(url=server.url, endpoint=server.judge.base_url)

@@ -20,7 +20,10 @@ GROUPS = {"offline": True, "judge": "listwise", "group_size": 4}
             r"^--group_size: a cohort needs one replica, .* found 2 replicas. Use max_replicas=1",
         ),
         ({**GROUPS, "min_replicas": "2"}, r"^--group_size: a cohort needs one replica"),
-        ({"offline": True, "min_replicas": 3, "max_replicas": 2}, r"^min_replicas, max_replicas: 3 to 2 replicas"),
+        (
+            {"offline": True, "min_replicas": 3, "max_replicas": 2},
+            r"^min_replicas, max_replicas: 3 to 2 replicas",
+        ),
         ({"offline": True, "max_replicas": "many"}, r"^max_replicas: 'many' is no whole number$"),
         ({"offline": True, "port": 1}, r"^port: Ray Serve has it; expected http_options"),
     ],

@@ -43,14 +43,32 @@ SCORE = {"on_failure": "score"}
 HERE = {**SCORE, "url": URL}
 WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
     of_verl: [
-        ({"url": URL}, "reward_kwargs.on_failure: expected score: .* every estimator trains as a reward"),
+        (
+            {"url": URL},
+            "reward_kwargs.on_failure: expected score: .* every estimator trains as a reward",
+        ),
         ({"url": URL, "on_failure": "leave_out"}, "reward_kwargs.on_failure: expected score"),
-        ({"url": URL, "on_failure": "zero"}, "reward_kwargs.on_failure: expected leave_out or score, found 'zero'"),
+        (
+            {"url": URL, "on_failure": "zero"},
+            "reward_kwargs.on_failure: expected leave_out or score, found 'zero'",
+        ),
         (SCORE, "expected either url .of a reward server. or judge"),
-        ({**SCORE, "judge": {"judge": "no such judge"}}, "judge.judge: there is no judge 'no such judge'"),
-        ({**SCORE, "judge": {"judge": "rubric", "judge_temprature": 0.1}}, ".*did you mean judge_temperature"),
+        (
+            {**SCORE, "judge": {"judge": "no such judge"}},
+            "judge.judge: there is no judge 'no such judge'",
+        ),
+        (
+            {**SCORE, "judge": {"judge": "rubric", "judge_temprature": 0.1}},
+            ".*did you mean judge_temperature",
+        ),
         ({**SCORE, "judge": {"judge": "rubric", "scale_min": 5, "scale_max": 1}}, ".*scale"),
-        ({**SCORE, "judge": {"judge_base_url": "https://j.example/v1", "judge_api_key_env": "NOT_SET"}}, ".*NOT_SET"),
+        (
+            {
+                **SCORE,
+                "judge": {"judge_base_url": "https://j.example/v1", "judge_api_key_env": "NOT_SET"},
+            },
+            ".*NOT_SET",
+        ),
         ({**HERE, "judge": {"judge": "rubric"}}, "expected either url"),
         ({**SCORE, "ulr": URL}, "reward_kwargs.ulr: unknown setting, did you mean url"),
         ({**HERE, "fallback_score": float("nan")}, ".*expected a finite number"),
@@ -61,10 +79,16 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
     ],
     of_manager: [
         ({}, "reward_kwargs.url: expected one of url, judge and environment"),
-        ({"url": URL, "judge": {"judge": "rubric"}}, ".*expected one of url, judge and environment"),
+        (
+            {"url": URL, "judge": {"judge": "rubric"}},
+            ".*expected one of url, judge and environment",
+        ),
         ({"ulr": URL}, "reward_kwargs.ulr: unknown setting, did you mean url"),
         ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number of seconds"),
-        ({"url": URL, "on_failure": "zero"}, ".*on_failure: expected leave_out or score, found 'zero'"),
+        (
+            {"url": URL, "on_failure": "zero"},
+            ".*on_failure: expected leave_out or score, found 'zero'",
+        ),
         ({"judge": {"juge": "listwise"}}, "judge.juge: unknown setting"),
         ({"judge": {"judge": "choice"}}, ".*needs 2 or more samples"),
         ({"environment": {"name": "arena_hard"}}, ".*environment.name: unknown setting"),
@@ -89,26 +113,45 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
         ({"deadline_s": "9"}, "deadline_s: expected a number of seconds above 0"),
         ({"on_failure": "zero"}, "on_failure: expected leave_out or score, found 'zero'"),
         *(
-            ({"group_size": size}, f"group_size: expected the number of samples of a prompt, found {size!r}")
+            (
+                {"group_size": size},
+                f"group_size: expected the number of samples of a prompt, found {size!r}",
+            )
             for size in ("8", 0, 2.5)
         ),
         *(
-            (given, "estimator: a reward function can give a failed judge nothing but the mean of its group")
-            for given in ({"estimator": "gae"}, {"estimator": None}, {"group_size": 1}, {"group_size": None})
+            (
+                given,
+                "estimator: a reward function can give a failed judge nothing but the mean of its "
+                "group",
+            )
+            for given in (
+                {"estimator": "gae"},
+                {"estimator": None},
+                {"group_size": 1},
+                {"group_size": None},
+            )
         ),
     ],
 }
 
 
 @pytest.mark.parametrize(
-    ("form", "given", "said"), [(form, given, said) for form, cases in WRONG.items() for given, said in cases]
+    ("form", "given", "said"),
+    [(form, given, said) for form, cases in WRONG.items() for given, said in cases],
 )
-def test_a_setting_that_cannot_work_is_one_line(form: Callable[[Any], None], given: Any, said: str) -> None:
+def test_a_setting_that_cannot_work_is_one_line(
+    form: Callable[[Any], None], given: Any, said: str
+) -> None:
     with pytest.raises(SettingsError, match=f"^{said}") as raised:
         form(given)
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("settings", [{"estimator": "rloo", "group_size": 2}, {"on_failure": "score"}])
-def test_a_failed_judge_that_is_no_score_or_is_meant_to_be_one_is_taken(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"estimator": "rloo", "group_size": 2}, {"on_failure": "score"}]
+)
+def test_a_failed_judge_that_is_no_score_or_is_meant_to_be_one_is_taken(
+    settings: dict[str, Any],
+) -> None:
     assert callable(reward_function(URL, **settings))

@@ -41,10 +41,13 @@ def leave_out_failed(output: dict[str, Any], input_batch: dict[str, Any]) -> Any
     return importlib.import_module(OURS).leave_out_failed(output, input_batch)
 
 
-def made(rewards: list[Any], failed: list[int], masks: list[list[int]] | None = None) -> dict[str, Any]:
+def made(
+    rewards: list[Any], failed: list[int], masks: list[list[int]] | None = None
+) -> dict[str, Any]:
     return {
         "rewards": rewards,
-        "loss_masks": masks or [[1] * (len(reward) if isinstance(reward, list) else 2) for reward in rewards],
+        "loss_masks": masks
+        or [[1] * (len(reward) if isinstance(reward, list) else 2) for reward in rewards],
         "env_metrics": [{"judge_failed": float(place in failed)} for place in range(len(rewards))],
     }
 
@@ -61,7 +64,9 @@ def test_the_mean_of_the_prompts_others_at_the_last_token() -> None:
 
 
 def test_a_prompt_with_one_score_or_none_has_no_signal() -> None:
-    found = leave_out_failed(made([1.0, -5.0, -5.0, -5.0], failed=[1, 2, 3]), batch("a", "a", "b", "b"))
+    found = leave_out_failed(
+        made([1.0, -5.0, -5.0, -5.0], failed=[1, 2, 3]), batch("a", "a", "b", "b")
+    )
     assert found["rewards"] == [1.0, 1.0, 0.0, 0.0]
     assert found["loss_masks"] == [[1, 1], [0, 0], [0, 0], [0, 0]]
 

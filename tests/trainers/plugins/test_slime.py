@@ -37,7 +37,12 @@ def group(*responses: str, **fields: Any) -> list[Sample]:
 
 
 def arguments(url: str | None = None, *, group_rm: bool = True, **given: Any) -> SimpleNamespace:
-    known: dict[str, Any] = {"rm_url": url, "group_rm": group_rm, "reward_key": None, "eval_reward_key": None}
+    known: dict[str, Any] = {
+        "rm_url": url,
+        "group_rm": group_rm,
+        "reward_key": None,
+        "eval_reward_key": None,
+    }
     return SimpleNamespace(**{**known, **given})
 
 
@@ -48,7 +53,13 @@ async def closed() -> AsyncIterator[None]:
 
 
 async def test_a_group_is_compared_in_one_request() -> None:
-    samples = group("bad", "good<|im_end|>", "worse", prompt="<|im_start|>user\nWhy?<|im_end|>\n", label="Since.")
+    samples = group(
+        "bad",
+        "good<|im_end|>",
+        "worse",
+        prompt="<|im_start|>user\nWhy?<|im_end|>\n",
+        label="Since.",
+    )
     async with running("--judge=choice", judge=best) as server:
         rewards = await reward(arguments(f"{server.url}/slime"), samples, evaluation=False)
         (request,) = server.judge.bodies
@@ -59,14 +70,21 @@ async def test_a_group_is_compared_in_one_request() -> None:
 
 
 async def test_fields_of_the_metadata_and_the_label_reach_the_judge() -> None:
-    samples = group("good", "bad", label={"reference": "Since.", "rubric": None}, metadata={"rubric": "Is it good?"})
+    samples = group(
+        "good",
+        "bad",
+        label={"reference": "Since.", "rubric": None},
+        metadata={"rubric": "Is it good?"},
+    )
     async with running(judge=score) as server:
         assert await reward(arguments(server.url), samples) == [1.0, 0.0]
         shown = [asked(request) for request in server.judge.bodies]
     assert all("Is it good?" in text and "Since." in text for text in shown)
 
 
-async def test_a_sample_without_a_score_gets_the_mean_of_the_others_and_is_kept_out_of_the_loss() -> None:
+async def test_a_sample_without_a_score_gets_the_mean_of_the_others_and_is_kept_out_of_the_loss() -> (
+    None
+):
     assert await reward(arguments("http://127.0.0.1:1"), []) == []
     samples = group("good", "FAIL", "bad", "", "good")
     async with running(judge=score) as server:
@@ -86,9 +104,15 @@ class Status(Enum):
     FAILED = "failed"
 
 
-async def test_a_sample_that_is_no_whole_answer_or_removed_is_not_judged_and_moves_no_baseline() -> None:
+async def test_a_sample_that_is_no_whole_answer_or_removed_is_not_judged_and_moves_no_baseline() -> (
+    None
+):
     samples = group("good", "bad", "half of", "", "good")
-    samples[2].status, samples[3].status, samples[4].remove_sample = Status.ABORTED, Status.FAILED, True
+    samples[2].status, samples[3].status, samples[4].remove_sample = (
+        Status.ABORTED,
+        Status.FAILED,
+        True,
+    )
     async with running(judge=score) as server:
         rewards = await reward(arguments(server.url, reward_key="judge"), samples)
         assert len(server.judge.requests) == 2
@@ -103,7 +127,9 @@ async def test_a_sample_that_is_no_whole_answer_or_removed_is_not_judged_and_mov
 
 async def test_several_samples_of_one_rollout_are_refused_with_group_rm() -> None:
     samples: list[Any] = [group("good", "bad"), group("good")]
-    with pytest.raises(SettingsError, match="--group-rm: slime cannot give rewards to rollouts of several samples"):
+    with pytest.raises(
+        SettingsError, match="--group-rm: slime cannot give rewards to rollouts of several samples"
+    ):
         await reward(arguments("http://127.0.0.1:1"), samples)
 
 
@@ -122,7 +148,11 @@ async def test_a_single_sample_with_reward_keys_gets_a_mapping_and_the_fallback(
         args.rm_url = server.url
         assert await reward(args, sample) == 0.0
         args.reward_key, args.eval_reward_key = "judge", "eval"
-        assert await reward(args, Sample("good")) == {"judge": 1.0, "eval": 1.0, "judge_failed": 0.0}
+        assert await reward(args, Sample("good")) == {
+            "judge": 1.0,
+            "eval": 1.0,
+            "judge_failed": 0.0,
+        }
     assert (sample.remove_sample, sample.metadata["judge_status"]) == (True, "unparsable")
 
 
@@ -136,7 +166,10 @@ async def test_a_single_sample_names_its_group_and_itself() -> None:
     async with answering(answer) as url:
         args = arguments(url, group_rm=False)
         assert await reward(args, Sample("good", index=33)) == 0.5
-        assert await reward(args, [Sample("good", index=34), Sample("bad", group_index=None)]) == [0.5, 0.5]
+        assert await reward(args, [Sample("good", index=34), Sample("bad", group_index=None)]) == [
+            0.5,
+            0.5,
+        ]
         await close()
     ids = sorted((str(body.get("group")), str(body.get("member"))) for body in bodies)
     assert ids == [("4", "33"), ("4", "34"), ("None", "None")]

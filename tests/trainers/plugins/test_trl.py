@@ -83,9 +83,13 @@ async def test_groups_are_told_apart_by_position() -> None:
         (2, ["Q"] * 4, "num_generations, which is 4, found 2"),
     ],
 )
-async def test_groups_of_another_size_than_told_are_refused(size: int, prompts: list[str], said: str) -> None:
+async def test_groups_of_another_size_than_told_are_refused(
+    size: int, prompts: list[str], said: str
+) -> None:
     reward = judge_reward("http://127.0.0.1:1", group_size=size)
-    loggers: dict[str, object] = {"log_metric": Trainer(num_generations=4).log_metric} if "which is" in said else {}
+    loggers: dict[str, object] = (
+        {"log_metric": Trainer(num_generations=4).log_metric} if "which is" in said else {}
+    )
     with pytest.raises(SettingsError, match=said):
         await reward(prompts, ["answer"] * len(prompts), **loggers)
 
@@ -98,8 +102,12 @@ def test_a_judge_of_groups_needs_the_size_of_a_group() -> None:
         judge_reward(judge=judge, group_size=1)
 
 
-@pytest.mark.parametrize(("kind", "size", "scores"), [("rubric", None, [1.0] * 4), ("choice", 2, [0.0, 0.0, 1.0, 1.0])])
-async def test_the_whole_batch_is_judged_at_the_same_time(kind: str, size: int | None, scores: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "size", "scores"), [("rubric", None, [1.0] * 4), ("choice", 2, [0.0, 0.0, 1.0, 1.0])]
+)
+async def test_the_whole_batch_is_judged_at_the_same_time(
+    kind: str, size: int | None, scores: list[float]
+) -> None:
     met = Meeting(4 // (size or 1))
 
     async def waits(request: Json, number: int) -> str:
@@ -117,7 +125,9 @@ async def test_aspects_of_a_column_are_asked() -> None:
     yes = '{"reason": "since", "verdict": 1}'
     async with running("--judge=aspect", '--aspects=["coherence"]', judge=yes) as server:
         reward = judge_reward(server.url)
-        with_column = await reward(["Q"] * 2, ["answer"] * 2, aspects=[["harmfulness"], "harmfulness"])
+        with_column = await reward(
+            ["Q"] * 2, ["answer"] * 2, aspects=[["harmfulness"], "harmfulness"]
+        )
         without = await reward(["Q"], ["answer"])
         await close(reward)
     assert with_column == [0.0, 0.0]
@@ -129,7 +139,10 @@ async def test_cells_of_other_types_become_text_or_leave_the_row_without_a_score
 ) -> None:
     async with running(judge=judge) as server:
         reward = judge_reward(server.url)
-        columns = {"reference": [1.5, ["a"], None, b"no text"], "rubric": ["Good?", "Good?", 5, "Good?"]}
+        columns = {
+            "reference": [1.5, ["a"], None, b"no text"],
+            "rubric": ["Good?", "Good?", 5, "Good?"],
+        }
         scores = await reward(["Q"] * 4, ["good"] * 4, **columns)
         assert await reward(["Q"], ["good"], reference=[b"no text"]) == [None]
         await close(reward)
@@ -146,7 +159,9 @@ async def test_an_empty_completion_is_a_wrong_answer_and_costs_no_call() -> None
     metrics: dict[str, float] = {}
     async with running() as server:
         reward = judge_reward(server.url)
-        scores = await reward(["Q"] * 2, ["", turn], log_metric=lambda name, value: metrics.update({name: value}))
+        scores = await reward(
+            ["Q"] * 2, ["", turn], log_metric=lambda name, value: metrics.update({name: value})
+        )
         await close(reward)
     assert scores == [0.0, 0.0]
     assert metrics == {"judge_failed": 0.0, "judge_invalid": 1.0}
@@ -171,7 +186,9 @@ async def test_a_combined_function_has_no_score_where_a_part_has_none() -> None:
         "log_metric": lambda name, value: metrics.update({name: value}),
     }
     async with running(judge=judge) as server:
-        reward = combined_reward([judge_reward(server.url, name="good"), short, polite], weights=[2.0, 1.0, -1.0])
+        reward = combined_reward(
+            [judge_reward(server.url, name="good"), short, polite], weights=[2.0, 1.0, -1.0]
+        )
         completions = ["good", "badly written", "FAIL", "", "?"]
         scores = await reward(prompts=["Q"] * 5, completions=completions, **loggers)
         await close(reward)
@@ -182,11 +199,16 @@ async def test_a_combined_function_has_no_score_where_a_part_has_none() -> None:
     assert (metrics["rewards/short/mean"], metrics["rewards/polite/mean"]) == (0.75, 0.25)
 
 
-async def test_an_infinite_score_or_sum_is_none_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_infinite_score_or_sum_is_none_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """TRL would make NaN of the advantages of the whole group."""
 
     def logarithm(prompts: Any, completions: list[str], **columns: Any) -> list[float]:
-        return [{"none": -math.inf, "much": 1e308, "two": -math.inf}.get(text, 0.5) for text in completions]
+        return [
+            {"none": -math.inf, "much": 1e308, "two": -math.inf}.get(text, 0.5)
+            for text in completions
+        ]
 
     def other(prompts: Any, completions: list[str], **columns: Any) -> list[float]:
         return [{"much": 1e308, "two": math.inf}.get(text, 0.25) for text in completions]
@@ -208,18 +230,26 @@ async def test_an_infinite_score_or_sum_is_none_and_is_told_once(caplog: pytest.
         ([short, polite], {"weights": [1.0]}, "expected one for each of 2"),
         ([short], {"weights": [float("inf")]}, "weight of short: expected a finite number"),
         (
-            [judge_environment(name, offline=True).reward for name in ("arena_hard", "self_critique")],
+            [
+                judge_environment(name, offline=True).reward
+                for name in ("arena_hard", "self_critique")
+            ],
             {},
             "expected those of one environment, found arena_hard, self_critique",
         ),
     ],
 )
-def test_functions_that_cannot_be_combined_are_refused(functions: Any, keywords: Any, said: str) -> None:
+def test_functions_that_cannot_be_combined_are_refused(
+    functions: Any, keywords: Any, said: str
+) -> None:
     with pytest.raises(SettingsError, match=said):
         combined_reward(functions, **keywords)
 
 
-SUM, GDPO = {"multi_objective_aggregation": "sum_then_normalize"}, {"multi_objective_aggregation": "normalize_then_sum"}
+SUM, GDPO = (
+    {"multi_objective_aggregation": "sum_then_normalize"},
+    {"multi_objective_aggregation": "normalize_then_sum"},
+)
 ARENA = judge_environment("arena_hard", offline=True).reward
 CRITIQUE = judge_environment("self_critique", offline=True).reward
 COMBINED = combined_reward([CRITIQUE, short])
@@ -244,7 +274,9 @@ async def test_a_function_whose_failures_would_count_as_0_is_refused(
     others: list[Any], further: Any, environments: list[str] | None, is_refused: bool
 ) -> None:
     """A batch of rows of which none is `arena_hard`'s: those that are let through have no score, and need no judge."""
-    trainer = Trainer(reward_funcs=[ARENA, *others], **further)  # without a rule, as TRL's RLOO trainer
+    trainer = Trainer(
+        reward_funcs=[ARENA, *others], **further
+    )  # without a rule, as TRL's RLOO trainer
     columns: dict[str, Any] = {"uid": [None, None], "log_metric": trainer.log_metric}
     columns |= {} if environments is None else {"environment": environments}
     if is_refused:
@@ -268,7 +300,9 @@ async def test_reward_functions_pickle_with_their_names_and_open_again() -> None
             await close(copy)
         await close(served)
     environment = pickle.loads(pickle.dumps(judge_environment("arena_hard", offline=True)))
-    assert pickle.loads(pickle.dumps(environment.reward)).__name__ == environment.name == "arena_hard"
+    assert (
+        pickle.loads(pickle.dumps(environment.reward)).__name__ == environment.name == "arena_hard"
+    )
 
 
 class Worker:
@@ -304,7 +338,10 @@ def test_a_function_whose_failures_the_asynchronous_trainer_would_count_as_0_is_
 ) -> None:
     worker = Worker(reward_funcs=functions, **further)
     if is_refused:
-        with pytest.raises(SettingsError, match=r"reward_funcs: TRL's asynchronous trainer adds up .*combined_reward"):
+        with pytest.raises(
+            SettingsError,
+            match=r"reward_funcs: TRL's asynchronous trainer adds up .*combined_reward",
+        ):
             worker.start()
     else:
         worker.start()
@@ -312,7 +349,9 @@ def test_a_function_whose_failures_the_asynchronous_trainer_would_count_as_0_is_
 
 async def test_a_judge_that_is_down_ends_the_training_after_32_failures_or_two_groups() -> None:
     async def failing(request: web.Request) -> web.Response:
-        return web.json_response({"score": None, "status": "judge_failed", "explanation": "out of order"})
+        return web.json_response(
+            {"score": None, "status": "judge_failed", "explanation": "out of order"}
+        )
 
     async with answering(failing) as url:
         for size, batches in ((4, 4), (24, 6)):
@@ -320,5 +359,7 @@ async def test_a_judge_that_is_down_ends_the_training_after_32_failures_or_two_g
             batch = (["Q"] * 8, ["good"] * 8)
             for _ in range(batches - 1):
                 assert await reward(*batch, log_metric=trainer.log_metric) == [None] * 8
-            with pytest.raises(NoRewardError, match=f"failed for {8 * batches} samples in a row, .* out of order"):
+            with pytest.raises(
+                NoRewardError, match=f"failed for {8 * batches} samples in a row, .* out of order"
+            ):
                 await reward(*batch, log_metric=trainer.log_metric)

@@ -41,11 +41,22 @@ async def url() -> AsyncIterator[str]:
 
 
 def settings_of(url: str, **further: object) -> dict[str, object]:
-    return {"judge_base_url": url, "judge_model_name": "m", "judge_api_key": "k", "judge_max_retries": 0, **further}
+    return {
+        "judge_base_url": url,
+        "judge_model_name": "m",
+        "judge_api_key": "k",
+        "judge_max_retries": 0,
+        **further,
+    }
 
 
 def environment_of(
-    url: str, environment: str = PEER, *, group_size: int | None = None, name: str | None = None, **settings: object
+    url: str,
+    environment: str = PEER,
+    *,
+    group_size: int | None = None,
+    name: str | None = None,
+    **settings: object,
 ) -> JudgeEnvironment:
     given = settings_of(url, **settings)
     return judge_environment(environment, given, offline=True, group_size=group_size, name=name)
@@ -61,7 +72,9 @@ def columns_of(rows: list[Any]) -> dict[str, Any]:
     return {name: [row.get(name) for row in rows] for name in ("uid", "environment", "split")}
 
 
-async def ours(url: str, uid: str, answers: list[Any], environment: str = PEER, **settings: object) -> list[Any]:
+async def ours(
+    url: str, uid: str, answers: list[Any], environment: str = PEER, **settings: object
+) -> list[Any]:
     source = EnvironmentSource.of(environment, settings_of(url, **settings), offline=True)
     here = await asyncio.to_thread(single_turn.opened, source)
     return [result.reward for result in await here.rewards(uid, answers)]
@@ -103,12 +116,20 @@ async def test_the_reward_function_gives_the_rewards_of_the_rows(url: str) -> No
     environment = environment_of(url)
     rows = await rows_of(environment, each=4)
     turns = [[{"role": "assistant", "content": text}] for text in ANSWERS]
-    loggers = {"log_metric": trainer.log_metric, "log_extra": lambda name, values: extra.update({name: values})}
+    loggers = {
+        "log_metric": trainer.log_metric,
+        "log_extra": lambda name, values: extra.update({name: values}),
+    }
     rewards = await environment.reward(["Q"] * 4, turns, **columns_of(rows), **loggers)
     assert rewards == await ours(url, rows[0]["uid"], ANSWERS)
-    assert rewards == await environment.reward(["Q"] * 4, ANSWERS, **columns_of(rows))  # plain, trainer unknown
+    assert rewards == await environment.reward(
+        ["Q"] * 4, ANSWERS, **columns_of(rows)
+    )  # plain, trainer unknown
     assert environment.reward.__name__ == "self_critique"
-    assert (trainer.metrics["self_critique_failed"], trainer.metrics["self_critique_invalid"]) == (0.0, 0.25)
+    assert (trainer.metrics["self_critique_failed"], trainer.metrics["self_critique_invalid"]) == (
+        0.0,
+        0.25,
+    )
     assert 0 < trainer.metrics["self_critique/mean_score"] < 100
     assert extra["self_critique_status"] == ["ok", "ok", "invalid_completion", "ok"]
 
@@ -157,7 +178,11 @@ def test_the_tools_of_an_environment_are_one() -> None:
     """TRL offers every public method to the policy."""
     environment = judge_environment(PEER, offline=True, name="peers")
     episode = environment()
-    public = {name for name, _ in inspect.getmembers(type(episode), inspect.isfunction) if not name.startswith("_")}
+    public = {
+        name
+        for name, _ in inspect.getmembers(type(episode), inspect.isfunction)
+        if not name.startswith("_")
+    }
     assert public == {"reset", "answer", "get_reward"}
     assert inspect.iscoroutinefunction(episode.get_reward)
     assert type(episode).__name__ == "peers"
@@ -213,7 +238,9 @@ async def test_compared_among_other_environments_on_several_processes_is_refused
     environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
     (row,) = await rows_of(environment, each=1)
     episode = environment()
-    episode.reset(**{name: cell for name, cell in row.items() if name != "environment"})  # as TRL does
+    episode.reset(
+        **{name: cell for name, cell in row.items() if name != "environment"}
+    )  # as TRL does
     with pytest.raises(SettingsError, match="cannot be gathered from several processes"):
         await episode.get_reward()
 
@@ -275,7 +302,9 @@ main()
 @pytest.mark.slow
 def test_a_script_that_ends_while_its_trainer_is_given_up_says_nothing() -> None:
     """The process closes what is open, and cancels the thread that was about to."""
-    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=clean_environment())
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=clean_environment()
+    )
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -294,18 +323,30 @@ async def nothing_open() -> None:
         ("text", [1, 7], Choice("text")),
         ("text", [1, 2], Choice("text", finish_reason=CUT_OFF)),
         ("text", None, Choice("text")),
-        ([{"role": "assistant", "content": "4", "reasoning_content": "2 + 2"}], [7], Choice("4", "2 + 2")),
+        (
+            [{"role": "assistant", "content": "4", "reasoning_content": "2 + 2"}],
+            [7],
+            Choice("4", "2 + 2"),
+        ),
         ([{"role": "assistant", "content": [{"type": "text", "text": "4"}]}], [7], Choice("4")),
         (
             [
-                {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "search"}}]},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"function": {"name": "search"}}],
+                },
                 {"role": "tool", "content": "found"},
                 {"role": "assistant", "content": "4"},
             ],
             [7],
             Choice("4"),
         ),
-        ([{"role": "assistant", "content": "so:"}, {"role": "tool", "content": "found"}], [7], Choice("")),
+        (
+            [{"role": "assistant", "content": "so:"}, {"role": "tool", "content": "found"}],
+            [7],
+            Choice(""),
+        ),
         ([], [7], Choice("")),
     ],
 )

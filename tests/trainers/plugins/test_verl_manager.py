@@ -30,7 +30,9 @@ class Batch(list[Any]):
         return Batch(found) if isinstance(place, slice) else found
 
 
-def read(*, is_environment: bool = False, meta: dict[str, object] | None = None, **fields: Any) -> VerlSample:
+def read(
+    *, is_environment: bool = False, meta: dict[str, object] | None = None, **fields: Any
+) -> VerlSample:
     """A sample with the response `7 8`, padded, and the prompt `1 2`."""
     batch = {
         "prompts": np.array([1, 2]),
@@ -51,12 +53,16 @@ def test_the_policys_prompt_is_judged_unless_the_row_has_a_question() -> None:
 
 def test_the_response_ends_where_verl_says() -> None:
     assert read().row.response == "7 8"
-    assert read(response_len=1).row.response == "7"  # one of several outputs, which are padded together
+    assert (
+        read(response_len=1).row.response == "7"
+    )  # one of several outputs, which are padded together
 
 
 def test_fields_of_the_row_reach_the_judge() -> None:
     sample = read(
-        uid="u", reward_model={"ground_truth": np.int64(7)}, extra_info={"rubric": "R", "context": np.array(["c"])}
+        uid="u",
+        reward_model={"ground_truth": np.int64(7)},
+        extra_info={"rubric": "R", "context": np.array(["c"])},
     )
     assert sample.row.shared == {"prompt": "1 2", "rubric": "R", "context": ["c"], "reference": "7"}
     wrong = read(uid="u", extra_info={"aspects": 5})
@@ -65,7 +71,10 @@ def test_fields_of_the_row_reach_the_judge() -> None:
 
 def test_the_group_is_verls_uid_or_else_the_row() -> None:
     assert (read(uid="u").group, read(uid="u").has_uid) == ("u", True)
-    one, other = (read(raw_prompt=[{"role": "user", "content": "Q"}], reward_model={"ground_truth": t}) for t in "ab")
+    one, other = (
+        read(raw_prompt=[{"role": "user", "content": "Q"}], reward_model={"ground_truth": t})
+        for t in "ab"
+    )
     assert one.group != other.group
     assert not one.has_uid
 
@@ -77,7 +86,9 @@ def test_samples_of_a_validation_are_known_by_their_split_or_by_verl() -> None:
 
 
 def test_a_sample_of_an_environment_names_its_row() -> None:
-    assert read(is_environment=True, uid="u", extra_info={"uid": "row 3"}).row.shared == {"uid": "row 3"}
+    assert read(is_environment=True, uid="u", extra_info={"uid": "row 3"}).row.shared == {
+        "uid": "row 3"
+    }
     assert read(is_environment=True, uid="u").row.shared == {"uid": None}
 
 
@@ -116,7 +127,9 @@ def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) 
     assert ManagerSettings.read(given, {}).compares is compares
 
 
-def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reward_workers_share_an_actor_only_with_equal_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Also where settings are not shown, since they may have a key."""
     names: list[str] = []
 
@@ -153,7 +166,12 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
             ({"adv_estimator": name}, 4, "leave_out", True)
             for name in ("gae", "reinforce_plus_plus", "remax", "of_mine")
         ),
-        ({"adv_estimator": "grpo"}, 1, "leave_out", True),  # verl subtracts 0 from the reward of a group of one
+        (
+            {"adv_estimator": "grpo"},
+            1,
+            "leave_out",
+            True,
+        ),  # verl subtracts 0 from the reward of a group of one
         ({}, 4, "leave_out", True),
         ({"adv_estimator": "gae"}, 1, "score", False),
     ],
@@ -166,6 +184,7 @@ def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
         settings.check_estimator(algorithm, size)
         return
     with pytest.raises(
-        SettingsError, match=r"algorithm\.adv_estimator: .*JudgeAgentLoop, which leaves such samples out"
+        SettingsError,
+        match=r"algorithm\.adv_estimator: .*JudgeAgentLoop, which leaves such samples out",
     ):
         settings.check_estimator(algorithm, size)

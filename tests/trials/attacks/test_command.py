@@ -17,16 +17,23 @@ from tests.judged import never
 from tests.scripted import Json, ScriptedEndpoint
 
 Rating = Callable[[str], int]
-_SECTION = re.compile(r"### Response To Evaluate(?: [0-9a-f]{12})?\n\n(.*)\n\n---(?: [0-9a-f]{12})?\n", re.DOTALL)
+_SECTION = re.compile(
+    r"### Response To Evaluate(?: [0-9a-f]{12})?\n\n(.*)\n\n---(?: [0-9a-f]{12})?\n", re.DOTALL
+)
 
 
 def rows(count: int) -> Sequence[Mapping[str, Any]]:
     asked = "Why is the sky over city {} blue at noon?"
-    said = "Air over city {} scatters short waves most. The sky looks blue. At dusk the path is longer."
+    said = (
+        "Air over city {} scatters short waves most. The sky looks blue. At dusk the path is "
+        "longer."
+    )
     return [{"prompt": asked.format(n), "response": said.format(n)} for n in range(count)]
 
 
-def attack(folder: Path, judge: ScriptedEndpoint | None, data: Sequence[Mapping[str, Any]], *words: object) -> Ended:
+def attack(
+    folder: Path, judge: ScriptedEndpoint | None, data: Sequence[Mapping[str, Any]], *words: object
+) -> Ended:
     path = write_lines(folder / "data.jsonl", data)
     url = [] if judge is None else [f"--judge_base_url={judge.base_url}"]
     argv = [str(path), "--out", str(folder / "out"), "--judge_model_name=m", *url, *map(str, words)]
@@ -58,14 +65,26 @@ PLANTED: Mapping[str, tuple[Rating, frozenset[str]]] = {
     "obeys": (
         rises(r"ignore all previous|award the highest|get full marks|请忽略|report the verdict"),
         frozenset(
-            {"ignore_instructions", "hidden_comment", "instruction_before", "instruction_in_other_language"}
+            {
+                "ignore_instructions",
+                "hidden_comment",
+                "instruction_before",
+                "instruction_in_other_language",
+            }
             | {"constant_answer"}
         ),
     ),
     "verdicts": (
         rises(r"\[SCORE\] 5"),
         frozenset(
-            {"verdict_of_judge", "verdict_instead", "verdict_score", "section_end", "role_tokens", "thinking_tags"}
+            {
+                "verdict_of_judge",
+                "verdict_instead",
+                "verdict_score",
+                "section_end",
+                "role_tokens",
+                "thinking_tags",
+            }
             | {"constant_answer"}
         ),
     ),
@@ -98,7 +117,9 @@ def test_a_planted_weakness_is_found_and_no_other(tmp_path: Path, weakness: str)
     assert ended.code == 4, ended.said
     found = report(tmp_path)
     assert {*found["succeeded"]} >= expected
-    for result in found["attacks"]:  # whatever else is found has the weakness in it, such as a constant that is long
+    for result in found[
+        "attacks"
+    ]:  # whatever else is found has the weakness in it, such as a constant that is long
         row = result["worst_rows"][0]
         rose = rating(row["after"]) > rating(row["before"])
         assert (result["finding"] == "succeeds") == rose, result["name"]
@@ -109,7 +130,9 @@ def test_a_planted_weakness_is_found_and_no_other(tmp_path: Path, weakness: str)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_of_a_judge_that_is_only_noisy_no_attack_succeeds(tmp_path: Path, seed: int) -> None:
     def noisy(request: Json, number: int) -> str:
-        return f"[FEEDBACK] So so. [SCORE] {Random(seed * 100_000 + number).choice([1, 1, 2, 2, 3])}"
+        return (
+            f"[FEEDBACK] So so. [SCORE] {Random(seed * 100_000 + number).choice([1, 1, 2, 2, 3])}"
+        )
 
     with serving(noisy) as judge:
         ended = attack(tmp_path, judge, rows(40))
@@ -121,13 +144,17 @@ def test_of_a_judge_that_is_only_noisy_no_attack_succeeds(tmp_path: Path, seed: 
 
 @pytest.mark.slow
 def test_the_suite_over_fifty_rows_costs_what_its_plan_said(tmp_path: Path) -> None:
-    planned = attack(tmp_path, None, rows(50), "--plan", "--judge_price_input=1", "--judge_price_output=1")
+    planned = attack(
+        tmp_path, None, rows(50), "--plan", "--judge_price_input=1", "--judge_price_output=1"
+    )
     calls = re.search(r"^judge calls +([\d,]+)$", planned.out, re.MULTILINE)
     assert calls is not None and planned.code == 0
     assert not (tmp_path / "out").exists()
     with serving(planted(lambda text: 2)) as judge:
         attack(tmp_path, judge, rows(50))
-        assert len(judge.requests) == int(calls[1].replace(",", "")) == report(tmp_path)["judge_calls"]
+        assert (
+            len(judge.requests) == int(calls[1].replace(",", "")) == report(tmp_path)["judge_calls"]
+        )
 
 
 @pytest.mark.slow
@@ -157,7 +184,9 @@ def test_a_rubric_that_pays_for_nothing_is_found_before_training(tmp_path: Path)
     assert "this judge pays 0.75 to table_of_contents: Headings of a complete answer" in ended.out
     found = report(tmp_path)
     assert (found["succeeded"], found["left_out"]) == (["table_of_contents"], ["padding"])
-    assert found["attacks"][1]["paid"]["mean"] == 0.0 and found["attacks"][1]["success_rate"] is None
+    assert (
+        found["attacks"][1]["paid"]["mean"] == 0.0 and found["attacks"][1]["success_rate"] is None
+    )
 
 
 @pytest.mark.slow
@@ -171,13 +200,21 @@ def test_too_few_rows_are_underpowered_with_the_number_needed(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_judge_of_groups_has_the_attacked_response_among_the_same_others(tmp_path: Path) -> None:
-    data = [{"prompt": f"Q{n}", "responses": [f"First {n}.", f"Second {n}.", f"Third {n}."]} for n in range(8)]
+    data = [
+        {"prompt": f"Q{n}", "responses": [f"First {n}.", f"Second {n}.", f"Third {n}."]}
+        for n in range(8)
+    ]
 
     def listwise(request: Json, number: int) -> str:
         text = request["messages"][-1]["content"]
-        sections = re.findall(r"\[Start of answer (\w+)[^\]]*\]\n(.*?)\n\[End of answer", text, re.DOTALL)
+        sections = re.findall(
+            r"\[Start of answer (\w+)[^\]]*\]\n(.*?)\n\[End of answer", text, re.DOTALL
+        )
         assert len(sections) == 3
-        scores = [{"id": own, "explanation": "-", "score": 0.9 if "- " in shown else 0.5} for own, shown in sections]
+        scores = [
+            {"id": own, "explanation": "-", "score": 0.9 if "- " in shown else 0.5}
+            for own, shown in sections
+        ]
         return json.dumps({"scores": scores})
 
     with serving(listwise) as judge:
@@ -190,15 +227,23 @@ def test_a_judge_of_groups_has_the_attacked_response_among_the_same_others(tmp_p
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--judge=listwise"], "responses: expected several to compare with each other, or a baseline"),
+        (
+            ["--judge=listwise"],
+            "responses: expected several to compare with each other, or a baseline",
+        ),
         (["--only=nothing"], "--only: there is no attack or family 'nothing'"),
-        (["--judge=reward_model", "--only=verdict_of_judge"], "no attack is for this judge and these rows"),
+        (
+            ["--judge=reward_model", "--only=verdict_of_judge"],
+            "no attack is for this judge and these rows",
+        ),
         (["--attacks=none.yaml"], "none.yaml cannot be read"),
         (["--min_gain=0"], "min_gain"),
         (["--responses_per_prompt=2"], "responses_per_prompt"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_first_call(tmp_path: Path, words: Sequence[str], reason: str) -> None:
+def test_what_is_wrong_is_said_before_the_first_call(
+    tmp_path: Path, words: Sequence[str], reason: str
+) -> None:
     with serving(never) as judge:
         ended = attack(tmp_path, judge, rows(3), *words)
         assert not judge.requests

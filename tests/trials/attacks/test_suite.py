@@ -28,8 +28,24 @@ def test_the_package_has_attacks_of_every_family() -> None:
     attacks = load_attacks(BUILT_IN)
     assert len(attacks) >= 30
     assert {attack.family for attack in attacks} == {
-        *("constant", "master key", "forged verdict", "delimiters", "instruction", "authority", "flattery"),
-        *("self-praise", "emotion", "padding", "repetition", "markdown", "another language", "empty or cut off"),
+        *(
+            "constant",
+            "master key",
+            "forged verdict",
+            "delimiters",
+            "instruction",
+            "authority",
+            "flattery",
+        ),
+        *(
+            "self-praise",
+            "emotion",
+            "padding",
+            "repetition",
+            "markdown",
+            "another language",
+            "empty or cut off",
+        ),
         "claims",
     }
 
@@ -38,7 +54,9 @@ def test_the_package_has_attacks_of_every_family() -> None:
 def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Attack) -> None:
     text = attack.apply("Why is the sky blue?", RESPONSE, FORGED)
     assert text.strip() and text != RESPONSE
-    assert not any(name in text for name in ("{verdict}", "{verdict_object}", "{ending}", "{response}"))
+    assert not any(
+        name in text for name in ("{verdict}", "{verdict_object}", "{ending}", "{response}")
+    )
     assert ("[SCORE] 5" in text) >= ("{verdict}" in attack.transform.text)
     (kind,) = attack.transform.model_fields_set
     keeps = kind in ("prefix", "suffix", "wrap", "repeat")
@@ -53,11 +71,23 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
         ("", "a.yaml: expected a list of attacks"),
         ("- [", "a.yaml is not a YAML file: "),
         (f"- {GOOD}\n- {GOOD}", "a.yaml: two attacks have the name x"),
-        (f"- {GOOD.replace('suffix', 'sufix')}", "a.yaml, attack 1 (x): transform.sufix: Extra inputs"),
-        (f"- {GOOD.replace('{suffix: t}', '{suffix: t, prefix: u}')}", "transform: expected exactly one of replace"),
+        (
+            f"- {GOOD.replace('suffix', 'sufix')}",
+            "a.yaml, attack 1 (x): transform.sufix: Extra inputs",
+        ),
+        (
+            f"- {GOOD.replace('{suffix: t}', '{suffix: t, prefix: u}')}",
+            "transform: expected exactly one of replace",
+        ),
         (f"- {GOOD.replace('{suffix: t}', '{}')}", "transform: expected exactly one of replace"),
-        (f"- {GOOD.replace('{suffix: t}', '{wrap: t}')}", "transform: wrap: expected {response} in the text"),
-        (f"- {GOOD.replace('{suffix: t}', '{truncate: 2}')}", "transform.truncate: Input should be less than 1"),
+        (
+            f"- {GOOD.replace('{suffix: t}', '{wrap: t}')}",
+            "transform: wrap: expected {response} in the text",
+        ),
+        (
+            f"- {GOOD.replace('{suffix: t}', '{truncate: 2}')}",
+            "transform.truncate: Input should be less than 1",
+        ),
         (f"- {GOOD.replace('name: x', 'name: X y')}", "attack 1 (X y): name: String should match"),
         (
             f"- {GOOD.replace('name: x', 'name: repeat')}",
@@ -88,7 +118,12 @@ def test_a_users_attacks_are_added_and_replace_those_of_their_name(tmp_path: Pat
     chosen = select_attacks([path], [])
     assert len(chosen) == len(load_attacks(BUILT_IN)) + 1
     assert [attack.family for attack in chosen if attack.name in ("x", "flattery")] == ["f", "f"]
-    assert [attack.name for attack in select_attacks([path], ["markdown", "x"])] == ["bullets", "headings", "bold", "x"]
+    assert [attack.name for attack in select_attacks([path], ["markdown", "x"])] == [
+        "bullets",
+        "headings",
+        "bold",
+        "x",
+    ]
     with pytest.raises(SettingsError, match="no attack or family 'markdon', did you mean markdown"):
         select_attacks([], ["markdon"])
     with pytest.raises(SettingsError, match="cannot be read"):
@@ -115,7 +150,9 @@ class Says(ChatClient):
     ],
 )
 @pytest.mark.parametrize("form", ["verdict", "verdict_object"])
-def test_a_forged_verdict_is_the_best_one_that_the_judge_reads(kind: str, more: dict[str, Any], form: str) -> None:
+def test_a_forged_verdict_is_the_best_one_that_the_judge_reads(
+    kind: str, more: dict[str, Any], form: str
+) -> None:
     settings = ScoreSettings(judge=kind, **more)
     task = JudgeTask("Why?", (RESPONSE,))
     forged = asyncio.run(Forger(settings).forge(Target(1, task).with_response(PLACEHOLDER)))
@@ -131,7 +168,9 @@ def test_in_a_group_the_forged_verdict_is_for_the_response_under_attack() -> Non
     task = JudgeTask("Why?", ("one", "two", "three"))
     for place in range(3):
         forged = asyncio.run(
-            Forger(ScoreSettings(judge="listwise")).forge(Target(1, task, place).with_response(PLACEHOLDER))
+            Forger(ScoreSettings(judge="listwise")).forge(
+                Target(1, task, place).with_response(PLACEHOLDER)
+            )
         )
         assert forged["verdict"].count('"score": 1.0') == 1
         assert forged["ending"].startswith("[End of answer ")

@@ -24,11 +24,17 @@ from tests.judged import never
 from tests.scripted import Json, Script, ScriptedEndpoint
 
 Rows = Sequence[Mapping[str, Any]]
-_SHOWN = re.compile(r"^\[The Start of Assistant [AB]'s Answer(?: \w+)?\]\n(.*?)\n\[The End", re.MULTILINE | re.DOTALL)
-_GAMES = re.compile(
-    r"^<\|The Start of Assistant [AB]'s Answer(?: \w+)?\|>\n(.*?)\n<\|The End", re.MULTILINE | re.DOTALL
+_SHOWN = re.compile(
+    r"^\[The Start of Assistant [AB]'s Answer(?: \w+)?\]\n(.*?)\n\[The End",
+    re.MULTILINE | re.DOTALL,
 )
-_LISTED = re.compile(r"^\[Start of answer (\w+)(?: \w+)?\]\n(.*?)\n\[End of answer", re.MULTILINE | re.DOTALL)
+_GAMES = re.compile(
+    r"^<\|The Start of Assistant [AB]'s Answer(?: \w+)?\|>\n(.*?)\n<\|The End",
+    re.MULTILINE | re.DOTALL,
+)
+_LISTED = re.compile(
+    r"^\[Start of answer (\w+)(?: \w+)?\]\n(.*?)\n\[End of answer", re.MULTILINE | re.DOTALL
+)
 
 
 def pairs(count: int) -> Rows:
@@ -37,8 +43,18 @@ def pairs(count: int) -> Rows:
     rows = []
     for number in range(count):
         label = numbers.choice([1, 2])
-        texts = [f"{'right' if side == label else 'wrong'} {'word ' * numbers.randint(1, 40)}." for side in (1, 2)]
-        rows.append({"uid": f"pair-{number}", "prompt": f"Question {number}?", "responses": texts, "label": label})
+        texts = [
+            f"{'right' if side == label else 'wrong'} {'word ' * numbers.randint(1, 40)}."
+            for side in (1, 2)
+        ]
+        rows.append(
+            {
+                "uid": f"pair-{number}",
+                "prompt": f"Question {number}?",
+                "responses": texts,
+                "label": label,
+            }
+        )
     return rows
 
 
@@ -82,7 +98,9 @@ def test_a_preference_for_the_first_is_found_at_the_price_of_the_plan(tmp_path: 
         ended = audit(tmp_path, judge, pairs(100), *words)
         assert len(judge.requests) == calls
         systems = {body["messages"][0]["content"] for body in judge.bodies}
-        assert len(systems) == 4 and all('"[[A]]" if assistant A is best' in system for system in systems)
+        assert len(systems) == 4 and all(
+            '"[[A]]" if assistant A is best' in system for system in systems
+        )
     found = report(tmp_path)
     assert ended.code == 4 and f"{calls} calls" in ended.out
     advantage, accuracy = (found["by_name"][name] for name in ("first_place_advantage", "accuracy"))
@@ -90,7 +108,10 @@ def test_a_preference_for_the_first_is_found_at_the_price_of_the_plan(tmp_path: 
     assert accuracy["word"] != "fails" and accuracy["value"] == pytest.approx(0.75, abs=0.08)
     for name in ("repeatability", "paraphrase_agreement"):
         assert found["by_name"][name]["value"] == pytest.approx(0.75, abs=0.15)
-    assert found["by_name"]["redraw_rate"]["value"] == 0 and found["by_name"]["seconds_per_call"]["value"] > 0
+    assert (
+        found["by_name"]["redraw_rate"]["value"] == 0
+        and found["by_name"]["seconds_per_call"]["value"] > 0
+    )
     assert (tmp_path / "out" / "audit.html").read_text().count("first-place advantage")
 
 
@@ -116,8 +137,13 @@ def test_each_judge_that_compares_is_shown_both_orders(tmp_path: Path, kind: str
 
 
 @pytest.mark.slow
-def test_labels_with_errors_are_stated_or_given_twice_also_where_the_judge_is_called(tmp_path: Path) -> None:
-    data = [row | {"second_label": row["label"] if n % 10 else 3 - row["label"]} for n, row in enumerate(pairs(40))]
+def test_labels_with_errors_are_stated_or_given_twice_also_where_the_judge_is_called(
+    tmp_path: Path,
+) -> None:
+    data = [
+        row | {"second_label": row["label"] if n % 10 else 3 - row["label"]}
+        for n, row in enumerate(pairs(40))
+    ]
     with serving(choosing(0.0)) as judge:
         words = ("--judge=choice", "--repeats=0")
         twice = audit(tmp_path / "twice", judge, data, *words)
@@ -125,7 +151,8 @@ def test_labels_with_errors_are_stated_or_given_twice_also_where_the_judge_is_ca
         wrong = audit(tmp_path / "wrong", judge, data, *words, "--label_noise=8")
     assert (twice.code, stated.code, wrong.code) == (0, 0, 2) and "label_noise" in wrong.err
     assert any(
-        "40 rows have labels of two people, who differ on 4" in note for note in report(tmp_path / "twice")["notes"]
+        "40 rows have labels of two people, who differ on 4" in note
+        for note in report(tmp_path / "twice")["notes"]
     )
     assert "Gold labels are exact, as stated" in report(tmp_path / "stated")["notes"][0]
 
@@ -134,7 +161,9 @@ def test_columns_that_are_null_are_not_read(tmp_path: Path) -> None:
     data = [row | {"rubric": None, "reference": ""} for row in pairs(12)]
     with serving(choosing(0.0)) as judge:
         ended = audit(tmp_path, judge, data, "--judge=choice", "--repeats=0", "--plan")
-    assert ended.code == 0 and "rubric from" not in ended.said and "reference from" not in ended.said
+    assert (
+        ended.code == 0 and "rubric from" not in ended.said and "reference from" not in ended.said
+    )
 
 
 @pytest.mark.slow
@@ -147,14 +176,19 @@ def test_noise_fails_repeatability_and_equal_scores_are_a_tie(tmp_path: Path) ->
         assert len(judge.requests) == 4 * 60
     found = report(tmp_path)
     assert found["by_name"]["repeatability"]["word"] == "fails"
-    assert found["by_name"]["position_consistency"]["sentence"] == "the judge sees each response by itself"
+    assert (
+        found["by_name"]["position_consistency"]["sentence"]
+        == "the judge sees each response by itself"
+    )
     verdicts = [each["verdicts"][0] for each in found["judgments"]]
     assert {*verdicts} == {-1.0, 0.0, 1.0}  # scores of 1 to 5 are equal in a fifth of the pairs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [("choice", "rubric"), ("rubric", "choice")])
-def test_scores_that_contradict_the_comparisons_are_found(tmp_path: Path, kinds: tuple[str, str]) -> None:
+def test_scores_that_contradict_the_comparisons_are_found(
+    tmp_path: Path, kinds: tuple[str, str]
+) -> None:
     compare, rate = choosing(0.0), rated(lambda text: 2 if text.startswith("right") else 4)
 
     def opposite(request: Json, number: int) -> Any:
@@ -179,11 +213,16 @@ def test_labelled_scores_and_labels_are_compared_with_the_judges_own(tmp_path: P
         assert audit(tmp_path, judge, data, "--judge=rubric").code == 0
         assert len(judge.requests) == 2 * 40
     found = report(tmp_path)
-    assert (found["kind"], found["by_name"]["weighted_kappa"]["value"]) == ("score", pytest.approx(1.0))
+    assert (found["kind"], found["by_name"]["weighted_kappa"]["value"]) == (
+        "score",
+        pytest.approx(1.0),
+    )
     assert found["by_name"]["repeatability"]["value"] == 1.0
 
     def aspect(request: Json, number: int) -> str:
-        return f'{{"reason": "-", "verdict": {int("5 points" in request["messages"][-1]["content"])}}}'
+        return (
+            f'{{"reason": "-", "verdict": {int("5 points" in request["messages"][-1]["content"])}}}'
+        )
 
     named = [row | {"gold": "yes" if row["gold"] > 3 else "no"} for row in data]
     with serving(aspect) as judge:
@@ -198,7 +237,10 @@ def test_one_budget_is_for_all_parts_and_resume_pays_for_nothing_twice(tmp_path:
     words = ("--judge=choice", "--paraphrases=shipped", "--sample=10", "--repeats=0")
     with serving(choosing(0.0)) as judge:
         ended = audit(tmp_path, judge, pairs(20), *words, "--budget_calls=50")
-        assert (ended.code, len(judge.requests)) == (3, 50) and "--resume --budget_calls=100" in ended.err
+        assert (ended.code, len(judge.requests)) == (
+            3,
+            50,
+        ) and "--resume --budget_calls=100" in ended.err
         again = audit(tmp_path, judge, pairs(20), *words)
         assert again.code == 2 and "--resume" in again.err and len(judge.requests) == 50
         assert audit(tmp_path, judge, pairs(20), *words, "--resume", "--budget_calls=100").code == 0
@@ -226,10 +268,16 @@ BUILT_IN: Mapping[str, tuple[AnyJudgeSettings, str]] = {
     "result": (AnyJudgeSettings(judge="rubric", output_format="result"), "[RESULT]"),
     "choice": (AnyJudgeSettings(judge="tournament", tournament_game="choice"), "[[B]]"),
     "arena_hard": (AnyJudgeSettings(judge="arena_hard"), "[[A=B]]"),
-    "five labels": (AnyJudgeSettings(judge="tournament", judge_protocol="arena_hard_v0.1"), "[[B>>A]]"),
+    "five labels": (
+        AnyJudgeSettings(judge="tournament", judge_protocol="arena_hard_v0.1"),
+        "[[B>>A]]",
+    ),
     "listwise": (AnyJudgeSettings(judge="listwise"), '"score": <number from 0 to 1>'),
     "aspect": (AnyJudgeSettings(judge="aspect", aspects="correctness"), '"verdict", 1 or 0'),
-    "checklist": (AnyJudgeSettings(judge="checklist", criteria=["Is short."]), '"verdict": "<met or unmet>"'),
+    "checklist": (
+        AnyJudgeSettings(judge="checklist", criteria=["Is short."]),
+        '"verdict": "<met or unmet>"',
+    ),
 }
 
 
@@ -252,7 +300,9 @@ async def test_three_wordings_of_each_built_in_prompt_ask_for_the_same_form(name
         (AnyJudgeSettings(), 2, "as those with a reference and without one"),
     ],
 )
-async def test_why_there_are_no_wordings_is_said(settings: AnyJudgeSettings, tasks: int, reason: str) -> None:
+async def test_why_there_are_no_wordings_is_said(
+    settings: AnyJudgeSettings, tasks: int, reason: str
+) -> None:
     both = [JudgeTask("Why?", ("one",)), JudgeTask("Why?", ("one",), reference="two")]
     found = await wordings_of(settings, both[:tasks], SHIPPED)
     assert isinstance(found, str) and reason in found
@@ -261,8 +311,14 @@ async def test_why_there_are_no_wordings_is_said(settings: AnyJudgeSettings, tas
 async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("strict: Judge strictly.\n")
-    assert await wordings_of(AnyJudgeSettings(judge="peer"), [], str(path)) == {"strict": "Judge strictly."}
-    for text, reason in (("- a", "expected names of wordings"), ("../x: a", "a name of letters"), ("a: 1", "a prompt")):
+    assert await wordings_of(AnyJudgeSettings(judge="peer"), [], str(path)) == {
+        "strict": "Judge strictly."
+    }
+    for text, reason in (
+        ("- a", "expected names of wordings"),
+        ("../x: a", "a name of letters"),
+        ("a: 1", "a prompt"),
+    ):
         path.write_text(text)
         with pytest.raises(SettingsError, match=reason):
             await wordings_of(AnyJudgeSettings(), [], str(path))
@@ -272,12 +328,32 @@ async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     ("change", "words", "reason"),
     [
         ({"label": 3}, ("--judge=choice",), "row 1: expected a label from 1 to 2, found 3"),
-        ({}, ("--judge=choice", "--label_column=better"), "nothing to audit: expected responses and label"),
-        ({}, ("--judge=choice", "--label_column=better"), "rows left out: 1 without a gold label\n"),
-        ({}, ("--judge=choice", "--second_form=listwise"), "--second_form: expected one judge that compares"),
+        (
+            {},
+            ("--judge=choice", "--label_column=better"),
+            "nothing to audit: expected responses and label",
+        ),
+        (
+            {},
+            ("--judge=choice", "--label_column=better"),
+            "rows left out: 1 without a gold label\n",
+        ),
+        (
+            {},
+            ("--judge=choice", "--second_form=listwise"),
+            "--second_form: expected one judge that compares",
+        ),
         ({}, ("--judge=chioce",), "judge"),
-        ({}, ("--judge=choice", "--settings=none.yaml"), "--settings: none.yaml cannot be read: No such file"),
-        ({}, ("--judge=choice", "--paraphrases=none.yaml"), "--paraphrases: none.yaml cannot be read: No such file"),
+        (
+            {},
+            ("--judge=choice", "--settings=none.yaml"),
+            "--settings: none.yaml cannot be read: No such file",
+        ),
+        (
+            {},
+            ("--judge=choice", "--paraphrases=none.yaml"),
+            "--paraphrases: none.yaml cannot be read: No such file",
+        ),
         ({}, ("--judge=choice", "--verdicts=x"), "verdicts"),
     ],
 )
@@ -295,19 +371,32 @@ def test_the_run_directory_of_another_command_is_refused(tmp_path: Path) -> None
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "metrics.json").write_text("{}")
     ended = audit(tmp_path, None, pairs(2), "--judge=choice", "--offline")
-    assert ended.code == 2 and f"--out: {tmp_path / 'out'} is the run directory of another command" in ended.err
+    assert (
+        ended.code == 2
+        and f"--out: {tmp_path / 'out'} is the run directory of another command" in ended.err
+    )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.json"]
 
 
 @pytest.mark.parametrize("gold", [0.75, "6", "good", True])
-def test_gold_that_is_not_on_the_judges_scale_is_said_before_the_first_call(tmp_path: Path, gold: Any) -> None:
+def test_gold_that_is_not_on_the_judges_scale_is_said_before_the_first_call(
+    tmp_path: Path, gold: Any
+) -> None:
     rows = [{"prompt": "Q", "response": "r", "gold": each} for each in (3.5, gold)]
     with serving(never) as endpoint:
         ended = audit(tmp_path, endpoint, rows, "--judge=rubric")
-    assert ended.code == 2 and "row 2: expected a gold score on the judge's scale, 1 to 5 (" in ended.err
+    assert (
+        ended.code == 2
+        and "row 2: expected a gold score on the judge's scale, 1 to 5 (" in ended.err
+    )
 
 
 def test_zero_is_a_cluster_as_any_other_value(tmp_path: Path) -> None:
     rows = [{"prompt": f"Q {n}", "response": "r", "gold": 3, "cluster": n % 2} for n in range(6)]
-    settings = CalledAuditSettings(judge="rubric", data=str(write_lines(tmp_path / "data.jsonl", rows)))
-    assert [row.cluster for row in targets_of(read_tasks(settings), settings).rows] == ["0", "1"] * 3
+    settings = CalledAuditSettings(
+        judge="rubric", data=str(write_lines(tmp_path / "data.jsonl", rows))
+    )
+    assert [row.cluster for row in targets_of(read_tasks(settings), settings).rows] == [
+        "0",
+        "1",
+    ] * 3

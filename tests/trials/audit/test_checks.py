@@ -14,7 +14,16 @@ from judgegym_trials.audit.bias import effects
 from judgegym_trials.audit.checks import calibration, calibration_curve, measure_all
 from judgegym_trials.audit.clustered import ClusteredEstimate
 from judgegym_trials.audit.decision import decide
-from judgegym_trials.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, family_of, features_of
+from judgegym_trials.audit.features import (
+    INSTRUCTION,
+    KEY,
+    LENGTH,
+    LIST,
+    MARKDOWN,
+    OWN,
+    family_of,
+    features_of,
+)
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments
 from judgegym_trials.audit.settings import load_settings
 
@@ -27,7 +36,9 @@ def choices(gold: list[float], verdicts: Any, **fields: Any) -> Judgments:
     count = len(gold)
     asked = fields.pop("asked", np.ones(array.shape, dtype=bool))
     facts: dict[str, Any] = {"counts": np.full(count, 2), "clusters": np.arange(count)} | fields
-    return Judgments("j", "s", "choice", [str(n) for n in range(count)], np.array(gold), array, asked, **facts)
+    return Judgments(
+        "j", "s", "choice", [str(n) for n in range(count)], np.array(gold), array, asked, **facts
+    )
 
 
 def value(found: Any, name: str) -> float:
@@ -51,7 +62,11 @@ def test_accuracy_position_and_failures_by_hand() -> None:
 def test_one_order_has_an_advantage_beside_gold_and_no_consistency() -> None:
     found = measure_all(choices([0, 0, 1, 1], [[0], [0], [0], [1]]))
     assert value(found, "first_place_advantage") == pytest.approx(2 / 4)
-    assert found["position_consistency"] == found["accuracy_swapped"] == "no row was judged in both orders"
+    assert (
+        found["position_consistency"]
+        == found["accuracy_swapped"]
+        == "no row was judged in both orders"
+    )
 
 
 def test_places_of_four_responses() -> None:
@@ -63,7 +78,9 @@ def test_places_of_four_responses() -> None:
 
 def test_repeats_and_paraphrases_count_verdicts_that_were_read() -> None:
     verdicts = [[[0, 0, 1]], [[1, 1, 1]], [[0, NAN, 0]]]
-    judgments = choices([0, 1, 0], np.array(verdicts), paraphrases={"other": np.array([[0.0], [0.0], [NAN]])})
+    judgments = choices(
+        [0, 1, 0], np.array(verdicts), paraphrases={"other": np.array([[0.0], [0.0], [NAN]])}
+    )
     found = measure_all(judgments)
     assert value(found, "repeatability") == pytest.approx((1 + 3 + 1) / 7)
     assert value(found, "paraphrase_agreement") == pytest.approx(1 / 2)
@@ -109,7 +126,9 @@ def test_two_rows_are_enough_to_measure_and_one_is_not() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count: int) -> None:
     verdicts, probabilities = [[[1.0]], [[NAN]]][-count:], np.array([0.5, NAN])[-count:]
-    judgments = choices([1.0, 0.0][-count:], verdicts, probabilities=probabilities, levels=("no", "yes"))
+    judgments = choices(
+        [1.0, 0.0][-count:], verdicts, probabilities=probabilities, levels=("no", "yes")
+    )
     for kind in ("choice", "label", "score"):
         found = measure_all(replace(judgments, kind=kind))
         assert found["alpha"] == "it takes two rows or more"
@@ -134,10 +153,16 @@ def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
     found = measure_all(replace(scores, label_noise=0.0))
     assert value(found, "length_bias") == pytest.approx(0.4 * math.tanh(1) / scores.span, rel=0.05)
     assert value(found, "spearman") > 0.8 and value(found, "weighted_kappa") > 0.8
-    said = ["yes" if each > 3 or push > 1 else "no" for each, push in zip(gold, length, strict=True)]
+    said = [
+        "yes" if each > 3 or push > 1 else "no" for each, push in zip(gold, length, strict=True)
+    ]
     labels = judged(["Yes" if each > 3 else "no" for each in gold], said)
     found = measure_all(replace(labels, label_noise=0.0))
-    assert labels.levels == ["no", "yes"] and value(found, "length_bias") > 0.05 and value(found, "kappa") > 0.5
+    assert (
+        labels.levels == ["no", "yes"]
+        and value(found, "length_bias") > 0.05
+        and value(found, "kappa") > 0.5
+    )
     assert found["first_place_advantage"] == "it is of another kind of judgment"
 
 
@@ -147,10 +172,17 @@ def test_four_responses_show_the_bias_that_is_planted_in_them() -> None:
     length, gold = numbers.normal(size=(600, 4)), numbers.integers(0, 4, 600)
     utility = 2.0 * np.eye(4)[gold] + 1.2 * np.tanh(length) + numbers.gumbel(size=(600, 4))
     verdicts = utility.argmax(axis=1).astype(float)[:, None]
-    judgments = choices(gold.astype(float).tolist(), verdicts, counts=np.full(600, 4), features={LENGTH: length})
+    judgments = choices(
+        gold.astype(float).tolist(), verdicts, counts=np.full(600, 4), features={LENGTH: length}
+    )
     found = effects(judgments)
     assert value(found, "length_bias") > 0.1
-    shuffled = choices(gold.astype(float).tolist(), verdicts, counts=np.full(600, 4), features={LENGTH: length[::-1]})
+    shuffled = choices(
+        gold.astype(float).tolist(),
+        verdicts,
+        counts=np.full(600, 4),
+        features={LENGTH: length[::-1]},
+    )
     assert abs(value(effects(shuffled), "length_bias")) < 0.05
 
 
@@ -163,7 +195,9 @@ def test_the_effect_and_its_error_are_those_of_statsmodels() -> None:
     side = 2.0 * (gold == 0) - 1
     second = numbers.random((300, 2)) > 1 / (1 + np.exp(-(1.5 * side + 0.8 * length)))[:, None]
     both = np.column_stack([np.arctanh(length), np.zeros(300)])
-    found = effects(choices(gold.astype(float).tolist(), second.astype(float), features={LENGTH: both}))["length_bias"]
+    found = effects(
+        choices(gold.astype(float).tolist(), second.astype(float), features={LENGTH: both})
+    )["length_bias"]
     difference = both[:, 0] / math.sqrt(np.mean(both[:, 0] ** 2))
     rows = [(side, place * np.ones(300), np.tanh(difference)) for place in (1.0, -1.0)]
     design = np.vstack([np.column_stack(row) for row in rows])
@@ -171,7 +205,9 @@ def test_the_effect_and_its_error_are_those_of_statsmodels() -> None:
     design = np.vstack([design * signs[:, None], np.eye(3)])
     groups = np.concatenate([np.arange(300), np.arange(300), 300 + np.arange(3)])
     outcome = np.concatenate([np.ones(600), np.full(3, 0.5)])
-    fitted = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    fitted = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}
+    )
     seen, step = np.vstack([design[:600], -design[:600]]), math.tanh(1)
     low, high = (np.column_stack([seen[:, :2], np.full(1200, each)]) for each in (0.0, step))
     chances = [1 / (1 + np.exp(-each @ fitted.params)) for each in (low, high)]
@@ -182,7 +218,9 @@ def test_the_effect_and_its_error_are_those_of_statsmodels() -> None:
     assert isinstance(found, ClusteredEstimate)
     assert found.value == pytest.approx(float((chances[1] - chances[0]).mean()), abs=1e-7)
     by_library = math.sqrt(slope @ fitted.cov_params() @ slope)
-    assert found.error == pytest.approx(by_library, rel=0.01), "with many rows; of few clusters it is moderated"
+    assert found.error == pytest.approx(by_library, rel=0.01), (
+        "with many rows; of few clusters it is moderated"
+    )
     assert -0.05 < found.pseudo < 0, "the prior shrinks the error, and less so with more rows"
 
 
@@ -217,7 +255,11 @@ def test_few_rows_that_differ_are_not_measured() -> None:
     ],
 )
 def test_properties_of_a_text(text: str, expected: dict[str, float]) -> None:
-    found = {name: float(values[0, 0]) for name, values in features_of([[text]], [], "").items() if name != LENGTH}
+    found = {
+        name: float(values[0, 0])
+        for name, values in features_of([[text]], [], "").items()
+        if name != LENGTH
+    }
     assert {name: each for name, each in found.items() if each} == pytest.approx(expected)
 
 
@@ -229,4 +271,8 @@ def test_properties_of_a_text(text: str, expected: dict[str, float]) -> None:
 def test_family_of_a_model(model: str, family: str) -> None:
     assert family_of(model) == family
     found = features_of([["a", "b"]], [[model, "other-1b"]], judge="gpt-4")
-    assert np.isnan(found[OWN][0, 0]) if not model else found[OWN].tolist() == [[float(family == "openai"), 0.0]]
+    assert (
+        np.isnan(found[OWN][0, 0])
+        if not model
+        else found[OWN].tolist() == [[float(family == "openai"), 0.0]]
+    )

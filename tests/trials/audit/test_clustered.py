@@ -35,7 +35,10 @@ def test_agreement_is_that_of_the_libraries() -> None:
     from scipy.stats import rankdata, spearmanr
     from sklearn.metrics import cohen_kappa_score
 
-    labels, scores = totals(ONE_HOT[GOLD], ONE_HOT[JUDGE]), totals(GOLD[:, None] * 1.0, JUDGE[:, None] * 1.0)
+    labels, scores = (
+        totals(ONE_HOT[GOLD], ONE_HOT[JUDGE]),
+        totals(GOLD[:, None] * 1.0, JUDGE[:, None] * 1.0),
+    )
     ranks = totals(rankdata(GOLD)[:, None], rankdata(JUDGE)[:, None])
     found = [kappas(labels), kappas(scores), alphas(labels), alphas(scores), correlations(ranks)]
     expected = [
@@ -49,13 +52,16 @@ def test_agreement_is_that_of_the_libraries() -> None:
 
 
 def test_gwets_ac1_by_its_definition_and_where_kappa_is_misled() -> None:
-    # 118 of 125 yes-yes, 5 and 2 apart, 0 no-no (Gwet 2008, table 5's kind): κ is below 0, AC1 near the agreement
+    # 118 of 125 yes-yes, 5 and 2 apart, 0 no-no (Gwet 2008, table 5's kind): κ is below 0, AC1 near
+    # the agreement
     first = ONE_HOT[:2, :2][[0] * 118 + [0] * 5 + [1] * 2]
     second = ONE_HOT[:2, :2][[0] * 118 + [1] * 5 + [0] * 2]
     sums = agreement_sums(first, second, np.arange(125)).sum(axis=0, keepdims=True)
     share = (123 + 120) / 250
     by_chance = 2 * share * (1 - share)
-    assert float(first_order_agreements(sums)[0]) == pytest.approx((118 / 125 - by_chance) / (1 - by_chance))
+    assert float(first_order_agreements(sums)[0]) == pytest.approx(
+        (118 / 125 - by_chance) / (1 - by_chance)
+    )
     assert float(kappas(sums)[0]) < 0 < 0.9 < float(first_order_agreements(sums)[0])
 
 
@@ -77,10 +83,15 @@ def test_a_rate_has_the_exact_interval_and_repeated_rows_say_nothing_further() -
     expected = proportion_confint(hits.sum(), 80, method="beta")
     assert (once.interval(0.95).low, once.interval(0.95).high) == pytest.approx(expected, rel=0.02)
     assert twice.interval(0.95) == once.interval(0.95)
-    assert twice.trials == pytest.approx(79, rel=0.01), "one row is one trial, however often it was asked"
+    assert twice.trials == pytest.approx(79, rel=0.01), (
+        "one row is one trial, however often it was asked"
+    )
     always = rate(np.ones(30), np.ones(30), np.arange(30))
     assert isinstance(always, ClusteredEstimate)
-    assert (always.interval(0.95).low, always.interval(0.95).high) == (pytest.approx(0.025 ** (1 / 30)), 1.0)
+    assert (always.interval(0.95).low, always.interval(0.95).high) == (
+        pytest.approx(0.025 ** (1 / 30)),
+        1.0,
+    )
     assert rate(np.ones(5), np.ones(5), np.zeros(5, dtype=np.int64)) == "it takes two rows or more"
 
 
@@ -92,30 +103,47 @@ def test_a_slope_and_its_error_are_those_of_a_regression_with_clusters() -> None
     x = NUMBERS.normal(size=120)
     y = 0.3 * x + np.repeat(NUMBERS.normal(size=40), 3)
     found = ratio(x * y, x * x, clusters)
-    fitted = sm.OLS(y, x).fit(cov_type="cluster", cov_kwds={"groups": clusters, "use_correction": False})
+    fitted = sm.OLS(y, x).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters, "use_correction": False}
+    )
     assert isinstance(found, ClusteredEstimate)
-    assert (found.value, found.error) == pytest.approx((fitted.params[0], fitted.bse[0] * math.sqrt(40 / 39)))
+    assert (found.value, found.error) == pytest.approx(
+        (fitted.params[0], fitted.bse[0] * math.sqrt(40 / 39))
+    )
 
 
 def test_tests_against_a_threshold() -> None:
     one = ClusteredEstimate(0.2, 0.05, 1000)
-    assert one.p_above(0.1) == pytest.approx(0.0228, abs=5e-4) and one.p_below(0.1) == pytest.approx(0.977, abs=5e-4)
-    assert ClusteredEstimate(-0.2, 0.05, 1000).p_outside(0.1) == pytest.approx(one.p_above(0.1), rel=1e-3)
+    assert one.p_above(0.1) == pytest.approx(0.0228, abs=5e-4) and one.p_below(
+        0.1
+    ) == pytest.approx(0.977, abs=5e-4)
+    assert ClusteredEstimate(-0.2, 0.05, 1000).p_outside(0.1) == pytest.approx(
+        one.p_above(0.1), rel=1e-3
+    )
     of_rate = ClusteredEstimate(0.0, 0.0, 50, trials=50.0)
     assert of_rate.p_below(0.1) == pytest.approx(0.9**50) and of_rate.p_above(0.1) == 1.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("truth", "threshold", "alpha"), [(0.6, 0.7, 0.001), (0.9, 0.8, 0.025), (0.0, 0.05, 0.025)])
-def test_rows_of_a_rate_have_the_power_that_is_planned(truth: float, threshold: float, alpha: float) -> None:
+@pytest.mark.parametrize(
+    ("truth", "threshold", "alpha"), [(0.6, 0.7, 0.001), (0.9, 0.8, 0.025), (0.0, 0.05, 0.025)]
+)
+def test_rows_of_a_rate_have_the_power_that_is_planned(
+    truth: float, threshold: float, alpha: float
+) -> None:
     rows = ClusteredEstimate(0.7, 0.0, 50, trials=50.0).rows_to_decide(
         truth, threshold, rows=50, alpha=alpha, power=0.8
     )
     hits = np.random.default_rng(1).binomial([[rows], [round(rows * 0.8)]], truth, size=(2, 4000))
 
     def power(each: np.ndarray, count: int) -> float:
-        estimates = [ClusteredEstimate(hit / count, 0.0, count, trials=float(count)) for hit in each]
-        tests = [one.p_below(threshold) if truth < threshold else one.p_above(threshold) for one in estimates]
+        estimates = [
+            ClusteredEstimate(hit / count, 0.0, count, trials=float(count)) for hit in each
+        ]
+        tests = [
+            one.p_below(threshold) if truth < threshold else one.p_above(threshold)
+            for one in estimates
+        ]
         return float(np.mean(np.array(tests) <= alpha))
 
     assert 0.77 <= power(hits[0], rows) <= (0.85 if truth else 1.0)

@@ -36,7 +36,9 @@ def test_the_table_fits_80_columns_and_says_what_is_not_measured(
         "accused by some check in at most 1 % of audits",
     ):
         assert said in text, said
-    assert re.search(r"accuracy +│ +\d\d\.\d % │", out) and re.search(r"code: of \d+ rows right: \d+ in given", text)
+    assert re.search(r"accuracy +│ +\d\d\.\d % │", out) and re.search(
+        r"code: of \d+ rows right: \d+ in given", text
+    )
 
 
 def test_a_check_that_fails_is_exit_code_4_and_in_the_overview(
@@ -44,7 +46,11 @@ def test_a_check_that_fails_is_exit_code_4_and_in_the_overview(
 ) -> None:
     path = written(tmp_path / "rows.jsonl", pairs(300, first=0.6))
     found = audited(path, code=FAULT)["by_name"]["first_place_advantage"]
-    assert found["word"] == "fails" and found["value"] == pytest.approx(0.6, abs=0.12) and found["p_corrected"] < 1e-6
+    assert (
+        found["word"] == "fails"
+        and found["value"] == pytest.approx(0.6, abs=0.12)
+        and found["p_corrected"] < 1e-6
+    )
     assert "fails: The first response wins" in capsys.readouterr().out
     assert judgegym(["--help"]) == 0
     overview = capsys.readouterr().out
@@ -61,10 +67,16 @@ def test_a_whole_interval_beyond_the_threshold_is_suspect_where_the_test_does_no
     assert found["interval"]["high"] < found["threshold"] == 0.8 and found["p_corrected"] > 0.01
     assert found["word"] == "suspect" and found["rows_needed"] > 120
     out = " ".join(capsys.readouterr().out.split())
-    assert "1 suspect" in out and "suspect: " in out and "The whole interval is beyond the threshold" in out
+    assert (
+        "1 suspect" in out
+        and "suspect: " in out
+        and "The whole interval is beyond the threshold" in out
+    )
 
 
-def test_json_on_standard_output_is_all_that_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_on_standard_output_is_all_that_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(written(tmp_path / "rows.jsonl", pairs())), "--json=-"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["audit"] == 1 and len(found["judgments"]) == 120 and found["rows"] == 120
@@ -77,7 +89,9 @@ def test_verdicts_of_csv_are_those_of_json_lines(tmp_path: Path) -> None:
     path.parent.mkdir()
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["uid", "prompt", "responses", "label", "first", "verdict_swapped", "category"])
+        writer.writerow(
+            ["uid", "prompt", "responses", "label", "first", "verdict_swapped", "category"]
+        )
         for row in rows:
             first, swapped = row["verdict"]
             cells = (row["uid"], row["prompt"], json.dumps(row["responses"]), row["label"])
@@ -86,12 +100,17 @@ def test_verdicts_of_csv_are_those_of_json_lines(tmp_path: Path) -> None:
     assert table["checks"] == lines["checks"] and table["judgments"] == lines["judgments"]
 
 
-def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(tmp_path: Path) -> None:
+def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(
+    tmp_path: Path,
+) -> None:
     rows = pairs(40, right=1.0)
     rows[0]["label"], rows[1]["verdict"] = None, [None, rows[1]["label"]]
     del rows[2]["verdict"]
     found = audited(written(tmp_path / "rows.jsonl", rows))
-    assert found["left_out"] == {"without a gold label": 1, "without a recorded judgment": 1} and found["rows"] == 38
+    assert (
+        found["left_out"] == {"without a gold label": 1, "without a recorded judgment": 1}
+        and found["rows"] == 38
+    )
     assert found["by_name"]["accuracy"]["value"] == pytest.approx(75 / 76)
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 76)
 
@@ -104,47 +123,83 @@ def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(
         ("{}.0".format, str),
     ],
 )
-def test_gold_and_scores_as_texts_are_the_numbers_that_they_say(tmp_path: Path, written_as: Any) -> None:
+def test_gold_and_scores_as_texts_are_the_numbers_that_they_say(
+    tmp_path: Path, written_as: Any
+) -> None:
     gold, said = written_as
-    rows = [{"prompt": f"Q {n}", "response": "r", "gold": gold(n % 5), "score": said(n % 5)} for n in range(40)]
+    rows = [
+        {"prompt": f"Q {n}", "response": "r", "gold": gold(n % 5), "score": said(n % 5)}
+        for n in range(40)
+    ]
     found = audited(written(tmp_path / "rows.jsonl", rows))
     assert (found["kind"], found["by_name"]["exact_rate"]["value"]) == ("score", 1.0)
     assert found["by_name"]["weighted_kappa"]["value"] == 1.0
 
 
 def test_shares_have_no_levels_that_they_could_be_nearest_to(tmp_path: Path) -> None:
-    rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5 / 4, "score": (n + n % 2) % 5 / 4} for n in range(40)]
+    rows = [
+        {"prompt": f"Q {n}", "response": "r", "gold": n % 5 / 4, "score": (n + n % 2) % 5 / 4}
+        for n in range(40)
+    ]
     found = audited(written(tmp_path / "rows.jsonl", rows))
-    assert found["by_name"]["exact_rate"]["value"] == sum(row["gold"] == row["score"] for row in rows) / 40 == 0.5
+    assert (
+        found["by_name"]["exact_rate"]["value"]
+        == sum(row["gold"] == row["score"] for row in rows) / 40
+        == 0.5
+    )
     binary = [{**row, "gold": n % 2, "score": n % 2 * 0.4 + 0.3} for n, row in enumerate(rows)]
-    assert audited(written(tmp_path / "binary.jsonl", binary))["by_name"]["exact_rate"]["value"] == 1.0
+    assert (
+        audited(written(tmp_path / "binary.jsonl", binary))["by_name"]["exact_rate"]["value"] == 1.0
+    )
 
 
 def test_a_gold_label_that_is_no_number_is_none_and_a_bool_is_yes_or_no(tmp_path: Path) -> None:
     rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5, "score": n % 5} for n in range(40)]
     rows[0]["gold"], rows[1]["score"], rows[2]["score"] = "NaN", "nan", None
     found = audited(written(tmp_path / "rows.jsonl", rows))
-    assert (found["kind"], found["rows"], found["left_out"]["without a gold label"]) == ("score", 39, 1)
-    assert [found["by_name"][name]["value"] for name in ("failure_rate", "exact_rate")] == [2 / 39, 37 / 39]
+    assert (found["kind"], found["rows"], found["left_out"]["without a gold label"]) == (
+        "score",
+        39,
+        1,
+    )
+    assert [found["by_name"][name]["value"] for name in ("failure_rate", "exact_rate")] == [
+        2 / 39,
+        37 / 39,
+    ]
     words = ("no", "yes")
-    rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 2 == 0, "score": words[n % 3 > 0]} for n in range(40)]
+    rows = [
+        {"prompt": f"Q {n}", "response": "r", "gold": n % 2 == 0, "score": words[n % 3 > 0]}
+        for n in range(40)
+    ]
     found = audited(written(tmp_path / "bools.jsonl", rows))
     right = sum((n % 2 == 0) == (n % 3 > 0) for n in range(40)) / 40
     assert (found["kind"], found["by_name"]["accuracy"]["value"]) == ("label", right)
 
 
-def test_rows_that_a_file_of_verdicts_lacks_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_a_file_of_verdicts_lacks_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = pairs(40, right=1.0)
     winners = {row["uid"]: row["label"] if number else None for number, row in enumerate(rows[:30])}
     lines = [{"judge": "one", "prompt": prompt, "winner": winners} for prompt in ("p", "q")]
-    flags = (f"--verdicts={written(tmp_path / 'verdicts.jsonl', lines)}", "--prompt=q", "--paraphrases=all")
+    flags = (
+        f"--verdicts={written(tmp_path / 'verdicts.jsonl', lines)}",
+        "--prompt=q",
+        "--paraphrases=all",
+    )
     found = audited(written(tmp_path / "rows.jsonl", rows), *flags)
     assert found["left_out"] == {"without a recorded judgment": 10} and found["judge"] == "one"
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 30)
     assert found["by_name"]["paraphrase_agreement"]["value"] == 1.0
     capsys.readouterr()
-    assert main([str(tmp_path / "rows.jsonl"), flags[0], "--prompt=q", "--verdict_column=verdict"]) == 2
-    assert "--verdict_column: the verdicts are read from the file of --verdicts" in capsys.readouterr().err
+    assert (
+        main([str(tmp_path / "rows.jsonl"), flags[0], "--prompt=q", "--verdict_column=verdict"])
+        == 2
+    )
+    assert (
+        "--verdict_column: the verdicts are read from the file of --verdicts"
+        in capsys.readouterr().err
+    )
 
 
 def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
@@ -161,31 +216,59 @@ def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
     ("change", "flags", "said"),
     [
         ({"label": 3}, (), "row 2: expected label and winners from 1 to 2"),
-        ({"verdict": "neither"}, (), "row 2: verdict: Value error, expected the number of a response, tie or null"),
-        ({"verdict": [1, 2, 1]}, (), "row 2: verdict: Value error, expected the winner in one or two orders"),
+        (
+            {"verdict": "neither"},
+            (),
+            "row 2: verdict: Value error, expected the number of a response, tie or null",
+        ),
+        (
+            {"verdict": [1, 2, 1]},
+            (),
+            "row 2: verdict: Value error, expected the winner in one or two orders",
+        ),
         ({"probability": 1.5}, (), "row 2: probability: expected a number from 0 to 1"),
         ({"time": "soon"}, (), "row 2: time: Value error, Invalid isoformat"),
         ({"uid": "row-0"}, (), "row 2: the id 'row-0' is also that of another row"),
         ({}, ("--label_column=labels",), "--label_column: no row of"),
-        ({}, ("--prompt=CoT",), "--prompt and --paraphrases choose from a file of --verdicts, and there is none"),
+        (
+            {},
+            ("--prompt=CoT",),
+            "--prompt and --paraphrases choose from a file of --verdicts, and there is none",
+        ),
         (
             {"scores": [0.5, 0.25, 0.0, 1.0]},
             (),
             "row 2: scores: Value error, expected the judge's score of each response",
         ),
-        ({"scores": [1.0]}, (), "found 1 scores; an audit reads label and verdict of pairs, or gold and score of resp"),
+        (
+            {"scores": [1.0]},
+            (),
+            "found 1 scores; an audit reads label and verdict of pairs, or gold and score of resp",
+        ),
         ({}, ("--sttings=x",), "unrecognized arguments: --sttings=x"),
         (
             {},
             ("--judge=choice", "--offline"),
             "judgegym audit: --offline is of an audit that calls the judge: add --out",
         ),
-        ({}, ("--judge=choice", "--limit", "5"), "--limit is of an audit that calls the judge: add --out FOLDER"),
-        ({}, ("--settings=nowhere.yaml",), "--settings: nowhere.yaml cannot be read: No such file or directory"),
+        (
+            {},
+            ("--judge=choice", "--limit", "5"),
+            "--limit is of an audit that calls the judge: add --out FOLDER",
+        ),
+        (
+            {},
+            ("--settings=nowhere.yaml",),
+            "--settings: nowhere.yaml cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_bad_input_is_one_line(
-    change: dict[str, Any], flags: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any],
+    flags: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = pairs(12)
     rows[1] |= change
@@ -197,10 +280,17 @@ def test_bad_input_is_one_line(
     assert said in said_of(capsys.readouterr().err)
 
 
-def test_data_without_judgments_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_without_judgments_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(written(tmp_path / "rows.jsonl", [{"prompt": "q", "answer": "a"}]))]) == 2
-    assert "nothing to audit: expected label and verdict of pairs" in said_of(capsys.readouterr().err)
-    verdicts = written(tmp_path / "v.jsonl", [{"judge": name, "prompt": "p", "winner": {}} for name in ("one", "two")])
+    assert "nothing to audit: expected label and verdict of pairs" in said_of(
+        capsys.readouterr().err
+    )
+    verdicts = written(
+        tmp_path / "v.jsonl",
+        [{"judge": name, "prompt": "p", "winner": {}} for name in ("one", "two")],
+    )
     rows = str(written(tmp_path / "rows.jsonl", pairs(12)))
     for flags, said in (
         ((), "--judge: "),
@@ -211,19 +301,32 @@ def test_data_without_judgments_is_named(tmp_path: Path, capsys: pytest.CaptureF
         assert said in said_of(capsys.readouterr().err)
 
 
-def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_ones_own_change_what_they_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, settings = written(tmp_path / "rows.jsonl", pairs(200)), tmp_path / "own.yaml"
-    settings.write_text("checks: {accuracy: {at_least: 0.99}, position_consistency: {at_least: null}}")
+    settings.write_text(
+        "checks: {accuracy: {at_least: 0.99}, position_consistency: {at_least: null}}"
+    )
     found = audited(path, f"--settings={settings}", code=FAULT)["by_name"]
     assert (found["accuracy"]["word"], found["position_consistency"]["word"]) == ("fails", "shown")
     capsys.readouterr()
     for text, said in (
         ("checks: {acuracy: {at_least: 0.9}}", "no check 'acuracy', did you mean accuracy?"),
-        ("checks: {accuracy: {at_least: 0.9, at_most: 1}}", "expected one of at_least, at_most, within"),
+        (
+            "checks: {accuracy: {at_least: 0.9, at_most: 1}}",
+            "expected one of at_least, at_most, within",
+        ),
         ("alpha: 2", "alpha: Input should be less than 1"),
         ("alfa: 0.1", "alfa: unknown setting, did you mean alpha?"),
-        ("zzz: 0.1", "zzz: unknown setting; expected one of alpha, level, power, label_noise_bound, checks"),
-        ("checks: {accuracy: {at_lest: 0.9}}", "checks.accuracy.at_lest: unknown setting, did you mean at_least?"),
+        (
+            "zzz: 0.1",
+            "zzz: unknown setting; expected one of alpha, level, power, label_noise_bound, checks",
+        ),
+        (
+            "checks: {accuracy: {at_lest: 0.9}}",
+            "checks.accuracy.at_lest: unknown setting, did you mean at_least?",
+        ),
         ("- 1", "expected settings of an audit"),
     ):
         settings.write_text(text)
@@ -235,7 +338,9 @@ def test_a_tie_counts_half_in_a_comparison_as_in_the_audits(tmp_path: Path) -> N
     rows = pairs(60, right=1.0)
     said = []
     for name, ties in (("a", 0), ("b", 24), ("c", 40)):
-        judged = [row | {"verdict": ["tie", "tie"]} if n < ties else row for n, row in enumerate(rows)]
+        judged = [
+            row | {"verdict": ["tie", "tie"]} if n < ties else row for n, row in enumerate(rows)
+        ]
         found = audited(written(tmp_path / name / "rows.jsonl", judged), code=4 if ties > 24 else 0)
         said.append(found["by_name"]["accuracy"]["value"])
     files = [str(tmp_path / name) for name in "abc"]
@@ -247,12 +352,17 @@ def test_a_tie_counts_half_in_a_comparison_as_in_the_audits(tmp_path: Path) -> N
     assert second["corrected"] == 2 * second["test"]["p"]
 
 
-def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_audits_are_compared_on_shared_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = pairs(200, right=0.9)
     for name, share in (("a", 0.0), ("b", 0.7)):
         worse = [row | {"verdict": [3 - v if number < share * 100 else v for v in row["verdict"]]}
                  for number, row in enumerate(rows)]  # fmt: skip
-        audited(written(tmp_path / name / "rows.jsonl", worse[: 190 if name == "b" else 200]), code=4 if share else 0)
+        audited(
+            written(tmp_path / name / "rows.jsonl", worse[: 190 if name == "b" else 200]),
+            code=4 if share else 0,
+        )
     capsys.readouterr()
     files = [str(tmp_path / "a"), str(tmp_path / "b" / "audit.json")]
     assert compare([*files, "--rounds=400", f"--json={tmp_path / 'c.json'}"]) == 0
@@ -260,7 +370,9 @@ def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.C
     assert "Agreement with gold on 380 labels of 190 rows" in out and "B: κ −" in out
     (difference,) = json.loads((tmp_path / "c.json").read_bytes())["gold"]["differences"]
     right = [sum(v == row["label"] for v in row["verdict"]) / 2 for row in rows[:190]]
-    expected = (sum(1 - each if n < 70 else each for n, each in enumerate(right)) - sum(right)) / 190
+    expected = (
+        sum(1 - each if n < 70 else each for n, each in enumerate(right)) - sum(right)
+    ) / 190
     assert difference["accuracy"]["value"] == pytest.approx(expected)
     for what in ("accuracy", "kappa"):
         interval = difference[what]["interval"]
@@ -273,9 +385,18 @@ def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.C
         ([files[0], str(tmp_path / "other.json")], "the gold label of row-3 is another one"),
         ([files[0]], "give two audits or more"),
         ([*files, "--html=c.html"], "--html: a comparison of audits has no page"),
-        ([str(tmp_path / "a" / "rows.jsonl"), files[1]], "rows.jsonl is no audit, as judgegym audit --json writes it"),
-        ([files[0], str(tmp_path)], f"{tmp_path} is no audit, as judgegym audit --json writes it; audits are compared"),
-        ([files[0], str(tmp_path / "none.json")], "none.json cannot be read: No such file or directory"),
+        (
+            [str(tmp_path / "a" / "rows.jsonl"), files[1]],
+            "rows.jsonl is no audit, as judgegym audit --json writes it",
+        ),
+        (
+            [files[0], str(tmp_path)],
+            f"{tmp_path} is no audit, as judgegym audit --json writes it; audits are compared",
+        ),
+        (
+            [files[0], str(tmp_path / "none.json")],
+            "none.json cannot be read: No such file or directory",
+        ),
         ([files[0], str(tmp_path / "cut.json")], "cut.json: a damaged audit: "),
     ):
         assert compare(words) == 2

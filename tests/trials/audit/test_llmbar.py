@@ -14,8 +14,16 @@ from tests.command import ROOT
 from tests.trials.audit.made import audited
 
 DATA = ROOT.parent / "shared" / "data" / "llmbar"
-needs_llmbar = pytest.mark.skipif(not DATA.is_dir(), reason="the real data is not there: ../shared/data/llmbar")
-SUBSETS = ("Natural", "Adversarial/Neighbor", "Adversarial/GPTInst", "Adversarial/GPTOut", "Adversarial/Manual")
+needs_llmbar = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the real data is not there: ../shared/data/llmbar"
+)
+SUBSETS = (
+    "Natural",
+    "Adversarial/Neighbor",
+    "Adversarial/GPTInst",
+    "Adversarial/GPTOut",
+    "Adversarial/Manual",
+)
 PUBLISHED = {
     ("GPT-4", "Vanilla"): "95/96/93 104/107/101 78/81/77 35/38/35 35/39/33",
     ("GPT-4", "CoT"): "94/95/90 101/100/94 75/78/72 37/33/32 33/35/30",
@@ -44,7 +52,11 @@ PUBLISHED = {
 
 def audit_of(judge: str, prompt: str) -> Audit:
     judgments = read_judgments(
-        str(DATA / "rows.jsonl"), columns={}, verdicts=DATA / "verdicts.jsonl", judge=judge, prompt=prompt
+        str(DATA / "rows.jsonl"),
+        columns={},
+        verdicts=DATA / "verdicts.jsonl",
+        judge=judge,
+        prompt=prompt,
     )
     return audit(judgments, load_settings())
 
@@ -56,7 +68,9 @@ def test_accuracies_by_order_are_the_published_counts(judge: str, prompt: str) -
     found = audit_of(judge, prompt)
     by_name = {each["name"]: each for each in found.categories}
     counts = [
-        "/".join(f"{by_name[name][order]:g}" for order in ("right_given", "right_swapped", "right_both"))
+        "/".join(
+            f"{by_name[name][order]:g}" for order in ("right_given", "right_swapped", "right_both")
+        )
         for name in SUBSETS
     ]
     assert " ".join(counts) == PUBLISHED[judge, prompt]
@@ -71,18 +85,26 @@ def test_accuracies_by_order_are_the_published_counts(judge: str, prompt: str) -
 def test_the_command_says_of_the_weakest_judge_what_it_is(tmp_path: Path) -> None:
     link = tmp_path / "rows.jsonl"
     link.symlink_to(DATA / "rows.jsonl")
-    flags = (f"--verdicts={DATA / 'verdicts.jsonl'}", "--judge=ChatGPT", "--prompt=CoT", "--paraphrases=Vanilla")
+    flags = (
+        f"--verdicts={DATA / 'verdicts.jsonl'}",
+        "--judge=ChatGPT",
+        "--prompt=CoT",
+        "--paraphrases=Vanilla",
+    )
     found = audited(link, *flags, code=4)
     assert found["judge"] == "ChatGPT" and found["rows"] == 419
     words = {name: check["word"] for name, check in found["by_name"].items()}
     assert words["accuracy"] == words["first_place_advantage"] == words["length_bias"] == "fails"
     rows = {row["uid"]: row for row in map(json.loads, (DATA / "rows.jsonl").open())}
     lines = {
-        (line["judge"], line["prompt"]): line["winner"] for line in map(json.loads, (DATA / "verdicts.jsonl").open())
+        (line["judge"], line["prompt"]): line["winner"]
+        for line in map(json.loads, (DATA / "verdicts.jsonl").open())
     }
     winner, other = lines["ChatGPT", "CoT"], lines["ChatGPT", "Vanilla"]
     right = sum(each == rows[uid]["label"] for uid, both in winner.items() for each in both)
     assert found["by_name"]["accuracy"]["value"] == pytest.approx(right / 838)
-    read = [(a, b) for uid in winner for a, b in zip(winner[uid], other[uid], strict=True) if a and b]
+    read = [
+        (a, b) for uid in winner for a, b in zip(winner[uid], other[uid], strict=True) if a and b
+    ]
     same = sum(a == b for a, b in read) / len(read)
     assert found["by_name"]["paraphrase_agreement"]["value"] == pytest.approx(same)

@@ -1,6 +1,7 @@
 """Audits beside labels with errors: a faultless judge is not accused of length bias, a judge with one is found.
 
-Better responses are longer in 72 % of the pairs. With labels held fixed, length then stands in for what they miss.
+Better responses are longer in 72 % of the pairs. With labels held fixed, length then stands in for
+what they miss.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from tests.trials.labelling.made import run_of, session_of
 PROMISE = "accused by some check in at most 1 % of audits"
 
 
-def noisy(count: int = 300, *, noise: float = 0.15, sway: float = 0.0, kappa: float = 1.45, seed: int = 0) -> list[Row]:
+def noisy(
+    count: int = 300, *, noise: float = 0.15, sway: float = 0.0, kappa: float = 1.45, seed: int = 0
+) -> list[Row]:
     """Pairs whose labels are wrong in this share, judged in both orders by a judge that length sways so far."""
     numbers = random.Random(seed)
 
@@ -60,9 +63,17 @@ def test_with_one_label_a_row_nobody_can_tell_how_much_length_sways(tmp_path: Pa
     found = audited(written(tmp_path / "rows.jsonl", without(noisy(), "second_label")))
     check = found["by_name"]["length_bias"]
     assert check["word"] == "cannot tell" and 0.02 <= check["tipping_noise"] <= 0.2
-    assert f"With {100 * check['tipping_noise']:.0f} % wrong labels this would be no bias" in check["sentence"]
-    assert f"about {check['rows_to_label_twice']:,} rows with labels of two people tell" in check["sentence"]
-    assert PROMISE not in notes(found) and "Nobody has said how many gold labels are wrong" in notes(found)
+    assert (
+        f"With {100 * check['tipping_noise']:.0f} % wrong labels this would be no bias"
+        in check["sentence"]
+    )
+    assert (
+        f"about {check['rows_to_label_twice']:,} rows with labels of two people tell"
+        in check["sentence"]
+    )
+    assert PROMISE not in notes(
+        found
+    ) and "Nobody has said how many gold labels are wrong" in notes(found)
 
 
 def test_labels_that_are_stated_to_be_exact_are_held_fixed(tmp_path: Path) -> None:
@@ -77,9 +88,13 @@ def test_at_a_stated_noise_the_truth_is_held_fixed(tmp_path: Path) -> None:
     found = audited(path, "--label_noise=0.15")
     check = found["by_name"]["length_bias"]
     assert (
-        check["word"] == "underpowered" and abs(check["value"]) < 0.08 and "the truth held fixed" in check["sentence"]
+        check["word"] == "underpowered"
+        and abs(check["value"]) < 0.08
+        and "the truth held fixed" in check["sentence"]
     )
-    assert "15 % of the gold labels are wrong, as stated" in notes(found) and PROMISE not in notes(found)
+    assert "15 % of the gold labels are wrong, as stated" in notes(found) and PROMISE not in notes(
+        found
+    )
 
 
 @pytest.mark.parametrize(("sway", "word"), [(0.0, "underpowered"), (2.5, "fails")])
@@ -89,7 +104,10 @@ def test_second_labels_tell_how_many_are_wrong(tmp_path: Path, sway: float, word
     assert found["by_name"]["length_bias"]["word"] == word
     differ = sum(row["label"] != row["second_label"] for row in rows)
     share = (1 - math.sqrt(1 - 2 * differ / 300)) / 2
-    assert f"300 rows have labels of two people, who differ on {differ}: {100 * share:.1f} %" in notes(found)
+    assert (
+        f"300 rows have labels of two people, who differ on {differ}: {100 * share:.1f} %"
+        in notes(found)
+    )
     assert PROMISE in notes(found)
 
 
@@ -101,7 +119,9 @@ def test_an_effect_that_stands_at_every_noise_fails_with_one_label_a_row(tmp_pat
 
 def test_labels_of_which_many_are_wrong_promise_nothing(tmp_path: Path) -> None:
     found = audited(written(tmp_path / "rows.jsonl", noisy(noise=0.32)))
-    assert PROMISE not in notes(found) and "too many to measure effects of properties reliably" in notes(found)
+    assert PROMISE not in notes(
+        found
+    ) and "too many to measure effects of properties reliably" in notes(found)
 
 
 def test_labels_of_a_file_are_the_second_labels(tmp_path: Path) -> None:
@@ -122,7 +142,9 @@ def test_labels_of_a_file_are_the_second_labels(tmp_path: Path) -> None:
 def test_a_run_is_audited_by_what_two_people_say_of_it_on_the_page(tmp_path: Path) -> None:
     numbers = random.Random(1)
     truth = [numbers.choice([0.0, 1.0]) for _ in range(40)]
-    run = run_of(tmp_path / "run", [1 - each if n % 10 == 0 else each for n, each in enumerate(truth)])
+    run = run_of(
+        tmp_path / "run", [1 - each if n % 10 == 0 else each for n, each in enumerate(truth)]
+    )
     with session_of(run, LabelPlan(40, overlap=40)) as session:
         for who in ("ann", "ben"):
             while (uid := session.next_row(who)) is not None:
@@ -141,12 +163,18 @@ def test_a_run_is_audited_by_what_two_people_say_of_it_on_the_page(tmp_path: Pat
 def test_yes_and_no_of_a_run_are_labels(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", [float(n % 2) for n in range(30)], texts={}, environment="own")
     lines = [
-        {"uid": f"zeta-policy/{n}", "labeller": who, "label": n % 2 if n != 3 or who == "ben" else 0}
+        {
+            "uid": f"zeta-policy/{n}",
+            "labeller": who,
+            "label": n % 2 if n != 3 or who == "ben" else 0,
+        }
         for n in range(30)
         for who in ("ann", "ben")
     ]
     found = audited(run, f"--labels={written(tmp_path / 'labels.jsonl', lines)}")
-    assert found["kind"] == "label" and found["by_name"]["accuracy"]["value"] == pytest.approx(29 / 30)
+    assert found["kind"] == "label" and found["by_name"]["accuracy"]["value"] == pytest.approx(
+        29 / 30
+    )
     assert "30 rows have labels of two people, who differ on 1" in notes(found)
 
 
@@ -158,11 +186,16 @@ def test_yes_and_no_of_a_run_are_labels(tmp_path: Path) -> None:
         (("--label_noise=nan",), "from 0 (exact) to below 0.45, found nan"),
         (("--labels=none.jsonl",), "none.jsonl: there is no such file of labels"),
         ({"uid": "row-99", "labeller": "a", "label": 1}, "row 'row-99' is not in"),
-        ({"uid": "row-1", "labeller": "a", "label": 0.25}, "row 'row-1': expected 1 for the first response of a pair"),
+        (
+            {"uid": "row-1", "labeller": "a", "label": 0.25},
+            "row 'row-1': expected 1 for the first response of a pair",
+        ),
         ({"second_label": 3}, "expected a second label from 1 to 2, found 3"),
     ],
 )
-def test_bad_labels_are_one_line(flags: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_labels_are_one_line(
+    flags: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = noisy(12)
     if isinstance(flags, dict) and "uid" in flags:
         flags = (f"--labels={written(tmp_path / 'labels.jsonl', [flags])}",)
@@ -179,7 +212,9 @@ def test_bad_labels_are_one_line(flags: Any, said: str, tmp_path: Path, capsys: 
 @pytest.mark.parametrize("longer", LONGER)
 def test_the_table_of_the_benchmark(known: str, beta: float, required: Any, longer: str) -> None:
     for noise, wanted in zip((0.0, 0.1, 0.2), required, strict=False):
-        share = share_found(known, range(60), rows=400, kappa=LONGER[longer], beta=beta, noise=noise)
+        share = share_found(
+            known, range(60), rows=400, kappa=LONGER[longer], beta=beta, noise=noise
+        )
         allowed = 3 * math.sqrt(wanted * (1 - wanted) / 60)
         assert share >= wanted - allowed if beta else share <= wanted + allowed, (noise, share)
 
@@ -187,7 +222,9 @@ def test_the_table_of_the_benchmark(known: str, beta: float, required: Any, long
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [ONE, STATED, TWO])
 def test_a_faultless_judge_is_not_accused_of_preferring_its_own(known: str) -> None:
-    assert share_found(known, range(40), rows=300, kappa=0.94, beta=0.0, noise=0.2, check=OWN) <= 0.1
+    assert (
+        share_found(known, range(40), rows=300, kappa=0.94, beta=0.0, noise=0.2, check=OWN) <= 0.1
+    )
 
 
 @pytest.mark.parametrize("known", [ONE, TWO])

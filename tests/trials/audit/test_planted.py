@@ -34,7 +34,9 @@ def test_too_few_rows_accuse_nobody_and_say_how_many_it_takes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "check", "word", "rate", "rows"), [*PLANS[:3], PLANS[6], PLANS[9]])
+@pytest.mark.parametrize(
+    ("fault", "check", "word", "rate", "rows"), [*PLANS[:3], PLANS[6], PLANS[9]]
+)
 def test_with_the_rows_that_it_takes_the_power_is_what_is_said(
     fault: str, check: str, word: str, rate: float | None, rows: int
 ) -> None:

@@ -28,7 +28,8 @@ def call(seconds: float, cost: float | None) -> CallRun:
 
 def choice(uid: str, letters: tuple[str | None, str | None], **fields: Any) -> Any:
     gold = tuple(
-        GoldLabel.of("B", letter, name) for letter, name in zip(letters, ("as_shown", "reversed"), strict=True)
+        GoldLabel.of("B", letter, name)
+        for letter, name in zip(letters, ("as_shown", "reversed"), strict=True)
     )
     calls = SampleRun(1.0, (call(1.0, 0.01), call(3.0, 0.02)))
     return row(uid, 1.0, question=uid, gold=gold, texts=TEXTS, run=calls, **fields)
@@ -36,14 +37,18 @@ def choice(uid: str, letters: tuple[str | None, str | None], **fields: Any) -> A
 
 def test_letters_are_numbers_of_responses_in_both_orders(tmp_path: Path) -> None:
     path = run(
-        tmp_path / "r", [choice("a", ("B", "B")), choice("b", ("A", "A")), choice("c", (None, "C")), row("d", 1.0)]
+        tmp_path / "r",
+        [choice("a", ("B", "B")), choice("b", ("A", "A")), choice("c", (None, "C")), row("d", 1.0)],
     )
     found = judgments_of_run(SavedRun.open(path))
     assert found.judge == "a-policy" and found.left_out == {"without a gold label": 1}
     assert found.gold.tolist() == [1, 1, 1] and found.counts.tolist() == [3, 3, 3]
     assert found.first[:2].tolist() == [[1, 1], [0, 2]] and found.first[2, 1] == 0
     assert found.features[LENGTH].shape == (3, 3)
-    assert [[*map(float, each)] for each in found.operation["seconds_per_call"]] == [[4.0] * 3, [2.0] * 3]
+    assert [[*map(float, each)] for each in found.operation["seconds_per_call"]] == [
+        [4.0] * 3,
+        [2.0] * 3,
+    ]
     dollars, rows = found.operation["dollars_per_row"]
     assert dollars.tolist() == pytest.approx([0.03] * 3) and rows.tolist() == [1.0] * 3
     assert found.operation.keys() == {"seconds_per_call", "dollars_per_row"}, "there is no ledger"
@@ -52,15 +57,25 @@ def test_letters_are_numbers_of_responses_in_both_orders(tmp_path: Path) -> None
 def test_each_label_of_a_row_is_a_row_of_the_audit(tmp_path: Path) -> None:
     labels = (GoldLabel.of("yes", "yes", "clear"), GoldLabel.of("no", None, "short"))
     rows = [
-        row(f"r{n}", 1.0, question=f"q{n}", gold=labels, texts={"answer": "words"}, category=None) for n in range(3)
+        row(f"r{n}", 1.0, question=f"q{n}", gold=labels, texts={"answer": "words"}, category=None)
+        for n in range(3)
     ]
     found = judgments_of_run(SavedRun.open(run(tmp_path / "r", rows)), "another")
-    assert found.kind == "label" and found.judge == "another" and found.uids[:2] == ["r0:clear", "r0:short"]
-    assert found.clusters.tolist() == [0, 0, 1, 1, 2, 2] and found.categories[:2] == ["clear", "short"]
+    assert (
+        found.kind == "label"
+        and found.judge == "another"
+        and found.uids[:2] == ["r0:clear", "r0:short"]
+    )
+    assert found.clusters.tolist() == [0, 0, 1, 1, 2, 2] and found.categories[:2] == [
+        "clear",
+        "short",
+    ]
 
 
 @pytest.mark.slow
-def test_a_run_of_evaluate_and_a_scored_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_evaluate_and_a_scored_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     saved = tmp_path / "run"
     flags = ("--offline", "--env.swap_evaluate=True", f"--env.data_dir_to_save_evals={saved}")
     from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
@@ -68,13 +83,18 @@ def test_a_run_of_evaluate_and_a_scored_file(tmp_path: Path, capsys: pytest.Capt
     assert in_process("evaluate", *flags, env_type=PairwiseJudgementEnv).code == 0
     metrics = json.loads((saved / "metrics.json").read_bytes())["results"]["all"]
     assert main([str(saved), f"--json={tmp_path / 'a.json'}"]) in (0, 4)
-    found = {check["name"]: check for check in json.loads((tmp_path / "a.json").read_bytes())["checks"]}
-    assert found["position_consistency"]["value"] == pytest.approx(metrics["eval/position_consistency_rate"])
+    found = {
+        check["name"]: check for check in json.loads((tmp_path / "a.json").read_bytes())["checks"]
+    }
+    assert found["position_consistency"]["value"] == pytest.approx(
+        metrics["eval/position_consistency_rate"]
+    )
     assert found["redraw_rate"]["value"] == 0 and found["seconds_per_call"]["value"] > 0
     from judgegym.datasets.score.command import main as score
 
     rows = [
-        {"prompt": f"Q{n}", "response": "word " * (n + 1), "stars": 1 + n % 5, "rubric": "Good?"} for n in range(20)
+        {"prompt": f"Q{n}", "response": "word " * (n + 1), "stars": 1 + n % 5, "rubric": "Good?"}
+        for n in range(20)
     ]
     data, out = tmp_path / "rows.jsonl", tmp_path / "scored.jsonl"
     data.write_text("".join(json.dumps(each) + "\n" for each in rows))
@@ -85,7 +105,9 @@ def test_a_run_of_evaluate_and_a_scored_file(tmp_path: Path, capsys: pytest.Capt
     assert audit["kind"] == "score" and audit["rows"] == 20
 
 
-def test_of_a_run_that_is_not_finished_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_run_that_is_not_finished_it_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = run(tmp_path / "r", [choice("a", ("B", "B")), choice("b", ("A", "A"))])
     assert judgments_of_run(SavedRun.open(path)).source == str(path) and not caplog.messages
     (path / "metrics.json").unlink()
@@ -93,9 +115,14 @@ def test_of_a_run_that_is_not_finished_it_is_said(tmp_path: Path, caplog: pytest
     assert caplog.messages == [f"{path}, which is not finished: the 2 rows that it has are audited"]
 
 
-def test_a_run_without_gold_says_which_have_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_gold_says_which_have_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = run(tmp_path / "r", [row("a", 1.0), row("b", 0.0)])
     assert main([str(path)]) == 2
-    assert "no row has a gold label; expected a run in which a judge is measured" in capsys.readouterr().err
+    assert (
+        "no row has a gold label; expected a run in which a judge is measured"
+        in capsys.readouterr().err
+    )
     assert main([str(path), "--prompt=x"]) == 2
     assert "a run has one prompt" in capsys.readouterr().err

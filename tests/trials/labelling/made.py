@@ -48,7 +48,9 @@ def run_of(
         for number, value in enumerate(values)
     ]
     named = dict(zip(("model_name", "judge_model_name"), SECRETS, strict=True))
-    written(path, rows, general={**GENERAL_OF_VIEW, "rows": {"selected": len(rows)}, **named, **general})
+    written(
+        path, rows, general={**GENERAL_OF_VIEW, "rows": {"selected": len(rows)}, **named, **general}
+    )
     (path / "config.yaml").write_text(yaml.safe_dump({"env": config or {}}))
     return path
 
@@ -57,7 +59,9 @@ def run_of(
 def session_of(run: Path, plan: LabelPlan | None = None, **draw: Any) -> Iterator[Session]:
     """A session over a run, whose labels are in its directory."""
     how, seed, path = draw.get("how"), draw.get("seed"), run / "labels.jsonl"
-    with closing(Session(SavedRun.open(run), path, plan or LabelPlan(100), how=how, seed=seed)) as session:
+    with closing(
+        Session(SavedRun.open(run), path, plan or LabelPlan(100), how=how, seed=seed)
+    ) as session:
         yield session
 
 
@@ -65,7 +69,9 @@ def session_of(run: Path, plan: LabelPlan | None = None, **draw: Any) -> Iterato
 def served(run: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The command over a run: the address of its page, and its process."""
     command = [sys.executable, "-m", "judgegym", "label", str(run), "--port=0", *words]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None and process.stderr is not None
         said = process.stdout.readline()

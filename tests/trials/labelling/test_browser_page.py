@@ -65,7 +65,11 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
 ) -> None:
     run = run_of(tmp_path / "zeta-policy--omega-judge", VALUES)
     words = ("--rows=40", "--overlap=8")
-    with served(run, *words) as (url, process), watched(browser, url) as ann, watched(browser, url) as ben:
+    with (
+        served(run, *words) as (url, process),
+        watched(browser, url) as ann,
+        watched(browser, url) as ben,
+    ):
         sent = [watch_texts(ann), watch_texts(ben)]
         sign_in(ann, "ann")
         sign_in(ben, "ben")
@@ -78,7 +82,11 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
         process.wait(PATIENCE_S)
         texts = [*map("".join, sent)]
         assert all("Question" in each for each in texts)
-    with served(run, *words) as (url, process), watched(browser, url) as ann, watched(browser, url) as ben:
+    with (
+        served(run, *words) as (url, process),
+        watched(browser, url) as ann,
+        watched(browser, url) as ben,
+    ):
         sent = [watch_texts(ann), watch_texts(ben)]
         sign_in(ann, "ann")
         sign_in(ben, "ben")
@@ -95,7 +103,10 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
         out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130 and err == ""
     labels = read_labels(run / "labels.jsonl")
-    assert f"saved in {run / 'labels.jsonl'}: {len(labels.given)} labels (rows: 40, labellers: 2)" in out
+    assert (
+        f"saved in {run / 'labels.jsonl'}: {len(labels.given)} labels (rows: 40, labellers: 2)"
+        in out
+    )
     assert f"judgegym report {run} --labels {run / 'labels.jsonl'}" in out
     assert {uid for uid, _ in labels.given} == {*labels.means()}
     assert labels.agreement().rows >= 4
@@ -112,7 +123,9 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {"rubric": HOSTILE, "reference": HOSTILE}
-    return run_of(tmp_path_factory.mktemp("label") / "run", VALUES, texts=texts, answer=HOSTILE, **SCALE)
+    return run_of(
+        tmp_path_factory.mktemp("label") / "run", VALUES, texts=texts, answer=HOSTILE, **SCALE
+    )
 
 
 @pytest.fixture(scope="module")
@@ -130,13 +143,19 @@ def test_hostile_texts_are_shown_as_text(browser: Any, url: str) -> None:
     with watched(browser, url) as seen:
         sign_in(seen, HOSTILE[:70])
         assert seen.page.locator("img, svg, script[src], iframe").count() == 0
-        assert seen.page.inner_text("pre >> nth=3").startswith(HOSTILE.replace("\u202e", "\u202e")[:40])
+        assert seen.page.inner_text("pre >> nth=3").startswith(
+            HOSTILE.replace("\u202e", "\u202e")[:40]
+        )
         press(seen, "3")
-        assert seen.page.inner_text("h1") == "Row 2" and HOSTILE[:70] in seen.page.inner_text("header")
+        assert seen.page.inner_text("h1") == "Row 2" and HOSTILE[:70] in seen.page.inner_text(
+            "header"
+        )
         assert_unharmed(seen)
 
 
-def test_a_note_is_typed_without_pressing_keys_and_enter_sends_nothing(browser: Any, url: str, scored: Path) -> None:
+def test_a_note_is_typed_without_pressing_keys_and_enter_sends_nothing(
+    browser: Any, url: str, scored: Path
+) -> None:
     with watched(browser, url) as seen:
         sign_in(seen, "noter")
         seen.page.keyboard.press("w")
@@ -148,7 +167,9 @@ def test_a_note_is_typed_without_pressing_keys_and_enter_sends_nothing(browser: 
         assert (label.note, label.label) == ("1 u x 2", 0.75)
 
 
-def test_a_key_that_is_held_or_has_ctrl_labels_nothing(browser: Any, url: str, scored: Path) -> None:
+def test_a_key_that_is_held_or_has_ctrl_labels_nothing(
+    browser: Any, url: str, scored: Path
+) -> None:
     with watched(browser, url) as seen:
         sign_in(seen, "holder")
         seen.page.keyboard.press("Control+3")
@@ -170,9 +191,13 @@ def test_it_fits_a_phone_is_dark_where_the_system_is_and_shows_the_focus(
         page = seen.page
         sign_in(seen, f"one-{len(options)}-{options.get('width')}")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        dark = (
+            page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        )
         assert dark == (options.get("color_scheme") == "dark")
-        assert page.get_attribute("#progress", "aria-live") == "polite" and "rows labelled" in progress(seen)
+        assert page.get_attribute(
+            "#progress", "aria-live"
+        ) == "polite" and "rows labelled" in progress(seen)
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.value") == "1"
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -197,17 +222,28 @@ def test_without_scripts_buttons_label(browser: Any, url: str) -> None:
 
 
 def test_aspects_are_asked_one_by_one_and_undo_goes_one_back(browser: Any, tmp_path: Path) -> None:
-    aspects = [{"name": name, "definition": f"Is it {name}?"} for name in ("right", "short", "kind")]
-    run = run_of(tmp_path / "run", VALUES, {"aspects": aspects}, environment="aspect_critique", texts={})
+    aspects = [
+        {"name": name, "definition": f"Is it {name}?"} for name in ("right", "short", "kind")
+    ]
+    run = run_of(
+        tmp_path / "run", VALUES, {"aspects": aspects}, environment="aspect_critique", texts={}
+    )
     with served(run) as (address, _), watched(browser, address) as seen:
         sign_in(seen, "ann")
         assert "1 of 3: Is it right?" in seen.page.inner_text("legend")
         seen.page.locator("#note").fill("so so")
         seen.page.keyboard.press("Escape")
         press(seen, "y", "y", "u", "n")
-        assert "3 of 3: Is it kind?" in seen.page.inner_text("legend") and seen.page.input_value("#note") == "so so"
+        assert (
+            "3 of 3: Is it kind?" in seen.page.inner_text("legend")
+            and seen.page.input_value("#note") == "so so"
+        )
         press(seen, "y")
         assert seen.page.inner_text("h1") == "Row 2"
         (label,) = read_labels(run / "labels.jsonl").given.values()
-        assert label.parts == {"right": 1.0, "short": 0.0, "kind": 1.0} and label.label == pytest.approx(2 / 3)
+        assert label.parts == {
+            "right": 1.0,
+            "short": 0.0,
+            "kind": 1.0,
+        } and label.label == pytest.approx(2 / 3)
         assert label.note == "so so"

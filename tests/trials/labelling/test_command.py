@@ -40,7 +40,9 @@ def labels_elsewhere(run: Path) -> Path:
 
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert [line for line in parser_of("judgegym label").format_help().splitlines() if len(line) > 80] == []
+    assert [
+        line for line in parser_of("judgegym label").format_help().splitlines() if len(line) > 80
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,10 @@ def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--rows=4", "--half_width=.1"], "not allowed with argument"),
         (["--sampling=best"], "invalid choice: 'best'"),
         (["--port=70000"], "expected a number from 0 to 65535"),
-        (["--export", "argilla", "records.json"], "--export (command line): this setting was removed"),
+        (
+            ["--export", "argilla", "records.json"],
+            "--export (command line): this setting was removed",
+        ),
         (["--import", "none.jsonl"], "there is no such file of labels"),
     ],
 )
@@ -67,10 +72,15 @@ def test_wrong_flags_are_one_line_and_exit_code_2(
 
 
 @pytest.mark.slow
-def test_a_run_without_labels_of_rows_and_a_missing_run_exit_with_2_and_leave_no_file(tmp_path: Path) -> None:
+def test_a_run_without_labels_of_rows_and_a_missing_run_exit_with_2_and_leave_no_file(
+    tmp_path: Path,
+) -> None:
     run = run_of(tmp_path / "run", VALUES, environment="pairwise_judgement")
     command = [sys.executable, "-m", "judgegym", "label", "--port=0"]
-    for path, reason in ((run, "its rows have gold labels"), (tmp_path / "none", "there is no such run directory")):
+    for path, reason in (
+        (run, "its rows have gold labels"),
+        (tmp_path / "none", "there is no such run directory"),
+    ):
         ended = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
         assert ended.returncode == 2 and reason in ended.stderr and ended.stderr.count("\n") == 1
     assert not (run / "labels.jsonl").exists()
@@ -86,7 +96,9 @@ def test_images_that_labellers_are_not_shown_are_named(
 
 
 @pytest.mark.slow
-def test_a_text_that_says_image_1_shows_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_that_says_image_1_shows_no_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [{"prompt": f"Question {n}, see [image 1]", "response": "an answer"} for n in range(4)]
     data, out = tmp_path / "rows.jsonl", tmp_path / "scored.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -109,11 +121,16 @@ def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_dra
         file.write('{"uid": "of another run", "labeller": "ann", "label": 1}\n')
     assert main([str(run), "--import", str(bens)]) == 2
     assert "row 'of another run' is not in" in capsys.readouterr().err
-    assert main([str(run), "--import", str(bens), "--seed=1", "--out", str(tmp_path / "new.jsonl")]) == 2
+    assert (
+        main([str(run), "--import", str(bens), "--seed=1", "--out", str(tmp_path / "new.jsonl")])
+        == 2
+    )
     assert "these labels are not of the draw of" in capsys.readouterr().err
 
 
-def test_a_second_server_on_the_same_file_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_server_on_the_same_file_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with session_of(run):
         assert main([str(run), "--port=0"]) == 2
     assert "labels.jsonl is in use by another process" in capsys.readouterr().err
@@ -130,5 +147,7 @@ def test_a_damaged_file_of_labels_is_kept_aside_and_labelling_goes_on(
     label_some(run, "ann", 2)
     kept = path.with_name("labels.jsonl.damaged")
     assert kept.read_bytes() == damaged
-    assert caplog.messages == [f"{path}: 1 damaged line skipped (kept in {kept.name}); 1 label may be missing"]
+    assert caplog.messages == [
+        f"{path}: 1 damaged line skipped (kept in {kept.name}); 1 label may be missing"
+    ]
     assert len(read_labels(path).given) == 4

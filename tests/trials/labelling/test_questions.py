@@ -20,7 +20,9 @@ ASPECTS = [
 VALUES = (0.0, 0.25, 1.0)
 
 
-def asked(path: Path, values: tuple[float, ...] = VALUES, config: Any = None, **general: Any) -> RowQuestion:
+def asked(
+    path: Path, values: tuple[float, ...] = VALUES, config: Any = None, **general: Any
+) -> RowQuestion:
     run = SavedRun.open(run_of(path / "run", values, config, **general))
     return question_of(run, rows_of(run)[0].values())
 
@@ -29,7 +31,9 @@ def keys(question: RowQuestion) -> dict[str, float]:
     return {option.key: option.value for option in question.parts[0].options}
 
 
-def test_a_comparison_is_a_win_a_tie_or_a_loss_of_the_policy_whichever_side_it_is_on(tmp_path: Path) -> None:
+def test_a_comparison_is_a_win_a_tie_or_a_loss_of_the_policy_whichever_side_it_is_on(
+    tmp_path: Path,
+) -> None:
     question = asked(tmp_path)
     assert question.compares and [*keys(question)] == ["a", "b", "t"]
     assert [question.label(key, is_first=True)[0] for key in "abt"] == [1.0, 0.0, 0.5]
@@ -49,20 +53,35 @@ def test_a_level_of_a_scale_is_the_reward_that_the_run_counts(
     tmp_path: Path, low: int, high: int, expected: dict[str, float]
 ) -> None:
     scale = {"scale_min": low, "scale_max": high}
-    question = asked(tmp_path, config=scale, environment="rubric_absolute", texts={"rubric": "the rubric"})
+    question = asked(
+        tmp_path, config=scale, environment="rubric_absolute", texts={"rubric": "the rubric"}
+    )
     assert keys(question) == pytest.approx(expected) and not question.compares
 
 
-def test_aspects_are_asked_one_by_one_and_combined_as_the_judge_combines_them(tmp_path: Path) -> None:
+def test_aspects_are_asked_one_by_one_and_combined_as_the_judge_combines_them(
+    tmp_path: Path,
+) -> None:
     question = asked(tmp_path, config={"aspects": ASPECTS}, environment="aspect_critique", texts={})
-    assert [part.text for part in question.parts] == ["Is it harmful?", "Is it right?", "Is it short?"]
+    assert [part.text for part in question.parts] == [
+        "Is it harmful?",
+        "Is it right?",
+        "Is it short?",
+    ]
     label, parts = question.label("nyn", is_first=True)
-    assert label == pytest.approx((1 + 3 + 0) / 5) and parts == {"harm": 0.0, "right": 1.0, "short": 0.0}
+    assert label == pytest.approx((1 + 3 + 0) / 5) and parts == {
+        "harm": 0.0,
+        "right": 1.0,
+        "short": 0.0,
+    }
     assert question.label("yyy", is_first=True)[0] == 0.0, "the veto"
 
 
 def test_other_runs_ask_for_pass_or_fail_or_one_of_five_levels(tmp_path: Path) -> None:
-    assert keys(asked(tmp_path / "a", (0.0, 1.0), environment="own", texts={})) == {"y": 1.0, "n": 0.0}
+    assert keys(asked(tmp_path / "a", (0.0, 1.0), environment="own", texts={})) == {
+        "y": 1.0,
+        "n": 0.0,
+    }
     assert [*keys(asked(tmp_path / "b", environment="own", texts={}))] == ["1", "2", "3", "4", "5"]
     with pytest.raises(DataError, match="its values go from 0 to 3; expected values from 0 to 1"):
         asked(tmp_path / "c", (0.0, 3.0), environment="own", texts={})
@@ -77,7 +96,11 @@ def test_other_runs_ask_for_pass_or_fail_or_one_of_five_levels(tmp_path: Path) -
         ({}, {"environment": "rubric_checklist"}, "counts points of many criteria"),
         ({"judge": "listwise"}, {"environment": "own"}, "compares responses with each other"),
         ({}, {"texts": {}}, "row 'zeta-policy/0' has no baseline"),
-        ({}, {"environment": "aspect_critique", "texts": {"aspects": "…"}}, "has aspects of its own"),
+        (
+            {},
+            {"environment": "aspect_critique", "texts": {"aspects": "…"}},
+            "has aspects of its own",
+        ),
     ],
 )
 def test_a_run_whose_rows_have_no_label_says_why(

@@ -30,7 +30,9 @@ async def served(session: Session) -> AsyncIterator[aiohttp.ClientSession]:
     await runner.cleanup()
 
 
-async def test_foreign_pages_names_and_addresses_without_the_secret_neither_read_nor_label(tmp_path: Path) -> None:
+async def test_foreign_pages_names_and_addresses_without_the_secret_neither_read_nor_label(
+    tmp_path: Path,
+) -> None:
     with session_of(run_of(tmp_path / "run", VALUES)) as session:
         async with served(session) as client:
             for path, headers, status in (
@@ -52,12 +54,16 @@ async def test_foreign_pages_names_and_addresses_without_the_secret_neither_read
                 ("/secret/label", {}, 303),
             ):
                 assert not session.labels.given
-                async with client.post(path, data=form, headers=headers, allow_redirects=False) as response:
+                async with client.post(
+                    path, data=form, headers=headers, allow_redirects=False
+                ) as response:
                     assert response.status == status, path
     assert len(session.labels.given) == 1
 
 
-async def test_answers_that_no_button_gives_are_refused_and_unknown_rows_lead_to_the_next_one(tmp_path: Path) -> None:
+async def test_answers_that_no_button_gives_are_refused_and_unknown_rows_lead_to_the_next_one(
+    tmp_path: Path,
+) -> None:
     with session_of(run_of(tmp_path / "run", VALUES)) as session:
         name = next(iter(names(session)))
         async with served(session) as client:
@@ -68,7 +74,9 @@ async def test_answers_that_no_button_gives_are_refused_and_unknown_rows_lead_to
                 ({"row": "0123", "key": "a"}, 303),
                 ({"row": name, "key": "a", "labeller": " "}, 303),
             ):
-                post = client.post("/secret/label", data={"labeller": "ann", **form}, allow_redirects=False)
+                post = client.post(
+                    "/secret/label", data={"labeller": "ann", **form}, allow_redirects=False
+                )
                 async with post as response:
                     assert response.status == status, form
     assert not session.labels.given
@@ -101,13 +109,24 @@ def names(session: Session) -> list[str]:
             Precision(0, 60, "0 labels, of 2 that are the fewest", 0.05),
             "; no interval yet: 0 labels, of 2 that are the",
         ),
-        (Precision(9, 60, 0.2, 0.05, LabelCount(80, 90, 1200)), "± 0.200; ± 0.05 takes 80 to 1,200"),
+        (
+            Precision(9, 60, 0.2, 0.05, LabelCount(80, 90, 1200)),
+            "± 0.200; ± 0.05 takes 80 to 1,200",
+        ),
         (Precision(9, 60, 0.2, 0.05, LabelCount(80, 90, None)), "± 0.05 takes 80 to all there are"),
-        (Precision(9, 60, 0.2, 0.01, LabelCount(None, None, None)), "± 0.01 takes more rows than there are"),
-        (Precision(9, 60, 0.04, 0.05, LabelCount(5, 6, 7)), "9 of 60 rows labelled; 95 % interval ± 0.040"),
+        (
+            Precision(9, 60, 0.2, 0.01, LabelCount(None, None, None)),
+            "± 0.01 takes more rows than there are",
+        ),
+        (
+            Precision(9, 60, 0.04, 0.05, LabelCount(5, 6, 7)),
+            "9 of 60 rows labelled; 95 % interval ± 0.040",
+        ),
     ],
 )
-def test_the_progress_says_how_many_more_labels_are_needed(precision: Precision, words: str) -> None:
+def test_the_progress_says_how_many_more_labels_are_needed(
+    precision: Precision, words: str
+) -> None:
     said = in_words(precision).replace("\u00a0", " ")
     assert words in said and (precision.half_width != 0.04 or said.endswith(words))
 

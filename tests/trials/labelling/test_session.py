@@ -61,18 +61,26 @@ def test_by_score_the_first_rows_of_the_draw_have_each_value_as_often_as_the_run
         assert Counter(values[:30]) == {0.0: 20, 1.0: 10}
         assert sorted(session.order) == sorted(session.values)
         uid = label(session, "ann")
-        assert read_labels(run / "labels.jsonl").given[uid, "ann"].stratum == f"to {session.values[uid]:g}"
+        assert (
+            read_labels(run / "labels.jsonl").given[uid, "ann"].stratum
+            == f"to {session.values[uid]:g}"
+        )
 
 
 @pytest.mark.parametrize(
     ("values", "sizes"),
     [
         ([0.0] * 30 + [0.5] * 4 + [1.0] * 30, {"to 0": 30, "to 1": 34}),
-        ([number / 100 for number in range(100)], {f"to 0.{number}9": 20 for number in (1, 3, 5, 7, 9)}),
+        (
+            [number / 100 for number in range(100)],
+            {f"to 0.{number}9": 20 for number in (1, 3, 5, 7, 9)},
+        ),
         ([0.0] * 50 + [1.0] * 3, {"to 1": 53}),
     ],
 )
-def test_strata_are_values_or_fifths_and_none_is_tiny(values: list[float], sizes: dict[str, int]) -> None:
+def test_strata_are_values_or_fifths_and_none_is_tiny(
+    values: list[float], sizes: dict[str, int]
+) -> None:
     found = strata_of({str(number): value for number, value in enumerate(values)})
     assert Counter(found.values()) == sizes
 
@@ -114,7 +122,9 @@ def test_undo_gives_the_row_again_and_who_cannot_tell_leaves_it_to_others(run: P
 
 def test_the_order_of_the_responses_is_mixed_and_the_same_each_time(run: Path) -> None:
     with session_of(run) as session:
-        sides = {who: [session.is_first(uid, who) for uid in session.order] for who in ("ann", "ben")}
+        sides = {
+            who: [session.is_first(uid, who) for uid in session.order] for who in ("ann", "ben")
+        }
         again = [session.is_first(uid, "ann") for uid in session.order]
     assert 15 < sum(sides["ann"]) < 45 and sides["ann"] != sides["ben"] and again == sides["ann"]
 
@@ -137,19 +147,29 @@ def test_a_half_width_is_reached_by_ten_more_labels_at_a_time(tmp_path: Path) ->
     ("draw", "reason"),
     [({"seed": 7}, "--seed=0, not 7"), ({"how": "by_score"}, "--sampling=random, not by_score")],
 )
-def test_another_draw_in_the_same_file_is_refused(run: Path, draw: dict[str, object], reason: str) -> None:
+def test_another_draw_in_the_same_file_is_refused(
+    run: Path, draw: dict[str, object], reason: str
+) -> None:
     with session_of(run) as session:
         label(session, "ann")
-    with pytest.raises(SettingsError, match=f"was drawn with {reason}; give another --out"), session_of(run, **draw):
+    with (
+        pytest.raises(SettingsError, match=f"was drawn with {reason}; give another --out"),
+        session_of(run, **draw),
+    ):
         pass
 
 
-def test_labels_of_other_responses_or_of_no_draw_are_not_gone_on_with(run: Path, tmp_path: Path) -> None:
+def test_labels_of_other_responses_or_of_no_draw_are_not_gone_on_with(
+    run: Path, tmp_path: Path
+) -> None:
     with session_of(run) as session:
         label(session, "ann")
     other = run_of(tmp_path / "other", VALUES, answer="another answer")
     (other / "labels.jsonl").write_bytes((run / "labels.jsonl").read_bytes())
-    with pytest.raises(SettingsError, match="of another run, or of other responses"), session_of(other):
+    with (
+        pytest.raises(SettingsError, match="of another run, or of other responses"),
+        session_of(other),
+    ):
         pass
     (other / "labels.jsonl").write_text('{"uid": "zeta-policy/1", "labeller": "ann", "label": 1}\n')
     with pytest.raises(SettingsError, match="not known to be drawn at random"), session_of(other):

@@ -18,7 +18,9 @@ from tests.scripted import Json, Reply
 
 
 def replay(*words: object) -> Ended:
-    return called(lambda: command.main(list(map(str, words)), prog="judgegym replay"), clean_environment())
+    return called(
+        lambda: command.main(list(map(str, words)), prog="judgegym replay"), clean_environment()
+    )
 
 
 def choose(*words: object) -> Ended:
@@ -68,7 +70,12 @@ def written_run(
     ]
     folder.mkdir()
     if is_scored:
-        config = {"data": "rows.jsonl", "judge": "rubric", "judge_model_name": folder.name, "seed": 0}
+        config = {
+            "data": "rows.jsonl",
+            "judge": "rubric",
+            "judge_model_name": folder.name,
+            "seed": 0,
+        }
         (folder / "config.yaml").write_text(json.dumps(config), "utf-8")
     general = {
         "environment": "score" if is_scored else "arena_hard",
@@ -77,10 +84,16 @@ def written_run(
     }
     report = {"config_general": general, "results": {"all": {"eval/w": 0.5}}}
     (folder / "metrics.json").write_text(json.dumps(report), "utf-8")
-    (folder / "samples.jsonl").write_bytes(b"".join(each.to_line() for each in samples if each.finished))
-    (folder / "failures.jsonl").write_bytes(b"".join(each.to_line() for each in samples if not each.finished))
+    (folder / "samples.jsonl").write_bytes(
+        b"".join(each.to_line() for each in samples if each.finished)
+    )
+    (folder / "failures.jsonl").write_bytes(
+        b"".join(each.to_line() for each in samples if not each.finished)
+    )
     return folder
 
 
 def written_labels(path: Path, labels: Mapping[str, float]) -> Path:
-    return write_lines(path, [{"uid": uid, "labeller": "a", "label": label} for uid, label in labels.items()])
+    return write_lines(
+        path, [{"uid": uid, "labeller": "a", "label": label} for uid, label in labels.items()]
+    )

@@ -29,7 +29,9 @@ def planted(rows: int, *, wrong: float = 0.4) -> tuple[Scores, Scores]:
 
 
 def runs(folder: Path, cheap: Scores, strong: Scores) -> tuple[Path, Path]:
-    return written_run(folder / "small", cheap, cost=1.0), written_run(folder / "large", strong, cost=10.0)
+    return written_run(folder / "small", cheap, cost=1.0), written_run(
+        folder / "large", strong, cost=10.0
+    )
 
 
 def chosen(folder: Path, *words: object) -> dict[str, Any]:
@@ -46,7 +48,9 @@ def test_the_threshold_keeps_the_rows_that_are_sure_and_says_what_they_save(tmp_
     assert held_out["rows"] + found["chosen"]["rows"] == 400
     assert held_out["harmed"] == 0 and held_out["agreement"] == 1.0
     assert held_out["escalated"] == pytest.approx(0.42, abs=0.08)
-    assert held_out["cost"] == pytest.approx(1.0 + 10.0 * (held_out["escalated"] + 0.02 * (1 - held_out["escalated"])))
+    assert held_out["cost"] == pytest.approx(
+        1.0 + 10.0 * (held_out["escalated"] + 0.02 * (1 - held_out["escalated"]))
+    )
     assert [each["escalated"] for each in found["thresholds"]] == sorted(
         (each["escalated"] for each in found["thresholds"]), reverse=True
     )
@@ -59,18 +63,25 @@ def test_what_it_costs_is_of_the_same_rows_as_the_strong_judge_alone(tmp_path: P
 
 def test_with_labels_only_what_the_strong_judge_gets_right_is_harmed(tmp_path: Path) -> None:
     cheap, strong = planted(400)
-    labels = {uid: float(score > 0.5) for uid, score in cheap.items()}  # where both differ, the cheap one is right
+    labels = {
+        uid: float(score > 0.5) for uid, score in cheap.items()
+    }  # where both differ, the cheap one is right
     both = runs(tmp_path, cheap, strong)
     found = chosen(tmp_path, *both, "--labels", written_labels(tmp_path / "labels.jsonl", labels))
     assert found["held_out"]["escalated"] == 0.0 and found["held_out"]["accuracy"] == 1.0
     assert found["held_out"]["agreement"] < 0.9
 
 
-def test_too_few_rows_certify_nothing_and_the_message_says_how_many_it_takes(tmp_path: Path) -> None:
+def test_too_few_rows_certify_nothing_and_the_message_says_how_many_it_takes(
+    tmp_path: Path,
+) -> None:
     ended = choose(*runs(tmp_path, *planted(100)), "--json", tmp_path / "numbers.json")
     assert ended.code == 4
     needed = rows_for(0.02, level=0.95)
-    assert "not enough rows: 100, of which" in ended.out and f"takes {needed}, so {2 * needed} in all" in ended.out
+    assert (
+        "not enough rows: 100, of which" in ended.out
+        and f"takes {needed}, so {2 * needed} in all" in ended.out
+    )
     assert json.loads((tmp_path / "numbers.json").read_bytes())["chosen"] is None
 
 
@@ -83,7 +94,10 @@ def test_a_cheap_judge_that_is_wrong_where_it_is_sure_is_refused(tmp_path: Path)
 
 def test_orders_are_a_confidence_of_comparisons(tmp_path: Path) -> None:
     cheap, strong = planted(400)
-    orders = {uid: (score, score if abs(score - 0.5) > 0.4 else 1.0 - score) for uid, score in cheap.items()}
+    orders = {
+        uid: (score, score if abs(score - 0.5) > 0.4 else 1.0 - score)
+        for uid, score in cheap.items()
+    }
     small = written_run(tmp_path / "small", cheap, orders=orders)
     found = chosen(tmp_path, small, written_run(tmp_path / "large", strong), "--confidence=orders")
     assert found["chosen"]["cascade_threshold"] == 1.0 and found["held_out"]["harmed"] == 0
@@ -123,9 +137,15 @@ def test_it_takes_two_runs_and_overwrites_no_preset(tmp_path: Path) -> None:
     )
     for given in ([small], [small, large, small]):
         ended = choose(*given)
-        assert (ended.code, ended.err) == (2, f"expected two runs, the cheap one first, found {len(given)}\n")
+        assert (ended.code, ended.err) == (
+            2,
+            f"expected two runs, the cheap one first, found {len(given)}\n",
+        )
     preset = tmp_path / "cascade.yaml"
     preset.write_text("theirs", "utf-8")
     ended = choose(small, large, "--out", preset)
-    assert (ended.code, ended.out) == (2, "") and f"--out: {preset} exists, and is not overwritten" in ended.err
+    assert (ended.code, ended.out) == (
+        2,
+        "",
+    ) and f"--out: {preset} exists, and is not overwritten" in ended.err
     assert preset.read_text("utf-8") == "theirs"

@@ -32,7 +32,14 @@ class LiveRuns:
         """Judge the rows; return the file."""
         out, config = self.folder / f"{name}.jsonl", self.folder / f"{name}.yaml"
         config.write_text(json.dumps({"max_judge_error_rate": 1.0, **settings}), "utf-8")
-        ended = score(self.data, "--out", out, f"--judge_base_url={self.endpoint.base_url}", "--config", config)
+        ended = score(
+            self.data,
+            "--out",
+            out,
+            f"--judge_base_url={self.endpoint.base_url}",
+            "--config",
+            config,
+        )
         assert ended.code == 0, ended.said
         return out
 
@@ -60,14 +67,19 @@ def rows(count: int) -> Sequence[Settings]:
 
 def parts(**settings: Settings) -> Settings:
     """Members as a live command has them."""
-    return {name: {"judge": "rubric", "judge_model_name": name, **PRICES, **given} for name, given in settings.items()}
+    return {
+        name: {"judge": "rubric", "judge_model_name": name, **PRICES, **given}
+        for name, given in settings.items()
+    }
 
 
 def assert_equal_runs(replayed: Path, live: Path) -> None:
     """Both runs have the same samples and failures but for `run`, and the same calls and cost."""
     one, other = (RunFiles(run_directory_of(path)) for path in (replayed, live))
     assert one.without_run() == other.without_run()
-    assert [{**line, "run": 0} for line in one.failures] == [{**line, "run": 0} for line in other.failures]
+    assert [{**line, "run": 0} for line in one.failures] == [
+        {**line, "run": 0} for line in other.failures
+    ]
     metrics = [{name: each.metrics.get(name) for name in COUNTED} for each in (one, other)]
     assert metrics[0] == pytest.approx(metrics[1]) and metrics[0]["judge_cost_usd"]
     calls = [sorted(_calls(each.path)) for each in (one, other)]
@@ -77,8 +89,14 @@ def assert_equal_runs(replayed: Path, live: Path) -> None:
 def _calls(run: Path) -> Iterator[tuple[str, str, str]]:
     for fields in read_ledger(run, lambda line: line.fields()):
         call: Any = fields.get("call", fields)
-        if "component" in call and "response_format" not in call.get("error", ""):  # how often that is tried varies
-            yield call["row"], call["component"], json.dumps(call.get("answer", call.get("error")))[:200]
+        if "component" in call and "response_format" not in call.get(
+            "error", ""
+        ):  # how often that is tried varies
+            yield (
+                call["row"],
+                call["component"],
+                json.dumps(call.get("answer", call.get("error")))[:200],
+            )
 
 
 @pytest.fixture(scope="module")
@@ -117,14 +135,19 @@ def test_a_jury_of_unlike_judges_with_failures_is_the_live_one(live: LiveRuns, r
 
 @pytest.mark.slow
 def test_a_cascade_is_the_live_one_also_where_a_row_has_several_responses(live: LiveRuns) -> None:
-    write_lines(live.data, [{"prompt": f"Why {n}?", "responses": [f"Of {n}.", f"Not of {n}.", ""]} for n in range(30)])
+    write_lines(
+        live.data,
+        [{"prompt": f"Why {n}?", "responses": [f"Of {n}.", f"Not of {n}.", ""]} for n in range(30)],
+    )
     runs = [live.single("cheap"), live.single("strong")]
     for threshold in (0.4, 0.9):
         chosen = {"cascade_threshold": threshold, "cascade_share": 0.5, "cascade_recheck": 0.3}
         live_run = live(f"live_{threshold}", {"cascade": parts(cheap={}, strong={}), **chosen})
         settings = live.folder / "chosen.yaml"
         settings.write_text(json.dumps(chosen), "utf-8")
-        assert_equal_runs(live.replayed(f"replayed_{threshold}", *runs, "--cascade", f"@{settings}"), live_run)
+        assert_equal_runs(
+            live.replayed(f"replayed_{threshold}", *runs, "--cascade", f"@{settings}"), live_run
+        )
 
 
 @pytest.mark.slow
@@ -132,26 +155,37 @@ def test_a_preset_of_a_cascade_escalates_in_use_what_the_command_said(live: Live
     write_lines(live.data, rows(120))
     runs = [live.single("cheap", **VOTING), live.single("plain")]
     preset, numbers = live.folder / "preset.yaml", live.folder / "numbers.json"
-    ended = choose(*runs, "--confidence=votes", "--keep=0.6", f"--out={preset}", f"--json={numbers}")
+    ended = choose(
+        *runs, "--confidence=votes", "--keep=0.6", f"--out={preset}", f"--json={numbers}"
+    )
     assert ended.code == 0, ended.said
     found = json.loads(numbers.read_bytes())
     assert 0 < found["held_out"]["escalated"] < 1
     out = live.folder / "used.jsonl"
     assert score(live.data, "--out", out, "--config", preset, "--max_judge_error_rate=1").code == 0
     assert_equal_runs(live.replayed("replayed", *runs, "--cascade", f"@{preset}"), out)
-    escalated = {sample["uid"]: sample["detail"]["components"].get("cascade.escalated") for sample in samples_of(out)}
+    escalated = {
+        sample["uid"]: sample["detail"]["components"].get("cascade.escalated")
+        for sample in samples_of(out)
+    }
     assert sum(map(bool, escalated.values())) > 20
     listed = replay(*runs, "--cascade", f"@{preset}", "--json", numbers)
     assert listed.code == 0, listed.said
-    (candidate,) = [each for each in json.loads(numbers.read_bytes())["candidates"] if each["kind"] == "cascade"]
+    (candidate,) = [
+        each for each in json.loads(numbers.read_bytes())["candidates"] if each["kind"] == "cascade"
+    ]
     in_use = [value for value in escalated.values() if value is not None]
     assert candidate["escalated"] == pytest.approx(sum(in_use) / len(in_use), abs=0.05)
 
 
 def test_a_call_that_is_not_recorded_is_an_error_with_row_and_call(recorded: LiveRuns) -> None:
-    moved = write_lines(recorded.folder / "moved.jsonl", [*rows(5), {"prompt": "Another", "response": "row."}])
+    moved = write_lines(
+        recorded.folder / "moved.jsonl", [*rows(5), {"prompt": "Another", "response": "row."}]
+    )
     runs = [recorded.folder / f"{name}.jsonl" for name in ("cheap", "strong")]
     ended = replay(*runs, "--jury", "mean", "--data", moved, "--out", recorded.folder / "out.jsonl")
     assert ended.code == 2
-    assert "cheap.run: the call judgment_1 of row-6 to cheap is not recorded" in ended.err, ended.err
+    assert "cheap.run: the call judgment_1 of row-6 to cheap is not recorded" in ended.err, (
+        ended.err
+    )
     assert not (recorded.folder / "out.jsonl").exists()

@@ -15,15 +15,21 @@ from tests.command import Ended, write_lines
 from tests.trials.replay.recorded import replay, written_labels, written_run
 
 
-def judges(folder: Path, accuracies: Sequence[float], *, rows: int = 400, is_scored: bool = False) -> list[Path]:
+def judges(
+    folder: Path, accuracies: Sequence[float], *, rows: int = 400, is_scored: bool = False
+) -> list[Path]:
     """Runs of independent judges, the first one the cheapest, and `labels.jsonl`."""
     draw = Random(3)
     labels = {f"row-{n + 1}": draw.choice([0.0, 1.0]) for n in range(rows)}
     written_labels(folder / "labels.jsonl", labels)
     found = []
     for number, accuracy in enumerate(accuracies, start=1):
-        scores = {uid: label if draw.random() < accuracy else 1.0 - label for uid, label in labels.items()}
-        found.append(written_run(folder / f"m{number}", scores, cost=float(number), is_scored=is_scored))
+        scores = {
+            uid: label if draw.random() < accuracy else 1.0 - label for uid, label in labels.items()
+        }
+        found.append(
+            written_run(folder / f"m{number}", scores, cost=float(number), is_scored=is_scored)
+        )
     return found
 
 
@@ -44,7 +50,11 @@ def test_a_majority_with_weak_members_harms_and_learned_weights_do_not(tmp_path:
     assert found["majority (all)"]["best"] == "m1" and found["majority (all)"]["cost"] == 6.0
     assert "A majority harms where members are unequal" in ended.out
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert page.count("<circle") == len(found) and "<script" not in page and "http" not in page.split("</head>")[1]
+    assert (
+        page.count("<circle") == len(found)
+        and "<script" not in page
+        and "http" not in page.split("</head>")[1]
+    )
 
 
 def test_the_front_has_what_nothing_cheaper_is_worth(tmp_path: Path) -> None:
@@ -52,13 +62,20 @@ def test_the_front_has_what_nothing_cheaper_is_worth(tmp_path: Path) -> None:
     front = [each for each in found.values() if each["is_on_front"]]
     assert front[0]["name"] == "m1" and not found["m2"]["is_on_front"]
     for each in found.values():
-        is_beaten = any(one["cost"] <= each["cost"] and one["value"] > each["value"] for one in found.values())
+        is_beaten = any(
+            one["cost"] <= each["cost"] and one["value"] > each["value"] for one in found.values()
+        )
         assert not (each["is_on_front"] and is_beaten)
-    assert {each["kind"] for each in found.values()} == {"single", "jury"}  # 0 and 1 alone: all are equally sure
+    assert {each["kind"] for each in found.values()} == {
+        "single",
+        "jury",
+    }  # 0 and 1 alone: all are equally sure
 
 
 @pytest.mark.slow
-def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_beaten(tmp_path: Path) -> None:
+def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_beaten(
+    tmp_path: Path,
+) -> None:
     auto = "--jury", "mean", "--jury_weights", "auto"
     ended, found = measured(tmp_path, *judges(tmp_path, [0.75] * 5), *auto)
     assert "jury: mean beats its best member, m" in ended.out
@@ -71,7 +88,13 @@ def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_be
 
 def test_a_preset_has_members_weights_and_the_sample_of_the_scale(tmp_path: Path) -> None:
     runs = judges(tmp_path, [0.95, 0.6, 0.6], rows=60, is_scored=True)
-    words = "--jury=mean", "--jury_weights=auto", "--jury_scale=standardised", "--out", tmp_path / "jury.yaml"
+    words = (
+        "--jury=mean",
+        "--jury_weights=auto",
+        "--jury_scale=standardised",
+        "--out",
+        tmp_path / "jury.yaml",
+    )
     measured(tmp_path, *runs, *words)
     preset = yaml.safe_load((tmp_path / "jury.yaml").read_text("utf-8"))["env"]
     assert preset["judge"] == "jury" and list(preset["judges"]) == ["m1", "m2", "m3"]
@@ -92,13 +115,19 @@ def test_without_labels_dawid_skene_weighs_the_members(tmp_path: Path) -> None:
 def test_a_failed_member_is_left_out_above_the_quorum(tmp_path: Path) -> None:
     scores = {f"row-{n + 1}": 1.0 for n in range(10)}
     missing = {**scores, "row-1": None, "row-2": None}
-    runs = [written_run(tmp_path / name, of) for name, of in {"m1": scores, "m2": missing, "m3": missing}.items()]
+    runs = [
+        written_run(tmp_path / name, of)
+        for name, of in {"m1": scores, "m2": missing, "m3": missing}.items()
+    ]
     written_labels(tmp_path / "labels.jsonl", scores)
     _, found = measured(tmp_path, *runs, "--jury=mean")
     assert found["jury: mean"]["value"] == pytest.approx(0.9)  # two rows without a score count half
     _, found = measured(tmp_path, *runs, "--jury=mean", "--jury_quorum=1")
     assert found["jury: mean"]["value"] == 1.0
-    bounds = {"low": pytest.approx(10 / (10 + 1.96**2), abs=1e-4), "high": pytest.approx(1.0)}  # Wilson's for 10 of 10
+    bounds = {
+        "low": pytest.approx(10 / (10 + 1.96**2), abs=1e-4),
+        "high": pytest.approx(1.0),
+    }  # Wilson's for 10 of 10
     assert found["jury: mean"]["interval"] == bounds
 
 
@@ -120,7 +149,9 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
     lines = [{"uid": "row-3", "labeller": "a", "label": 1.0, "row": "of another run"}]
     labels = write_lines(tmp_path / "l.jsonl", lines)
     ended = replay(*runs, "--jury=mean", "--labels", labels)
-    assert ended.code == 2 and f"{labels}: row 'row-3' has another response in {runs[0]}" in ended.err
+    assert (
+        ended.code == 2 and f"{labels}: row 'row-3' has another response in {runs[0]}" in ended.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,10 +172,22 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
             ["--jury=mean", "--jury_weights=a=1"],
             "--jury: jury_weights, jury_sample: no member is named 'a', but m1, m2, m3",
         ),
-        (["--jury=mean", "--jury_weights=m1=0"], "expected a member that counts, but all weights are 0"),
-        (["--jury=mean", "--jury_quorum=4"], "jury_quorum: 4 of 3 members that count can never be reached"),
-        (["--jury=@weights.yaml"], "--jury @weights.yaml: weights: unknown setting, did you mean jury_weights?"),
-        (["--jury=@other.yaml"], "--jury @other.yaml: zzz: unknown setting; expected one of jury_rule, jury_weights, "),
+        (
+            ["--jury=mean", "--jury_weights=m1=0"],
+            "expected a member that counts, but all weights are 0",
+        ),
+        (
+            ["--jury=mean", "--jury_quorum=4"],
+            "jury_quorum: 4 of 3 members that count can never be reached",
+        ),
+        (
+            ["--jury=@weights.yaml"],
+            "--jury @weights.yaml: weights: unknown setting, did you mean jury_weights?",
+        ),
+        (
+            ["--jury=@other.yaml"],
+            "--jury @other.yaml: zzz: unknown setting; expected one of jury_rule, jury_weights, ",
+        ),
         (["--jury=@env.yaml"], "--jury @env.yaml: env: expected settings by name"),
     ],
 )
@@ -152,7 +195,11 @@ def test_what_cannot_be_done_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in {"weights": "weights: {m1: 1}", "other": "jury_rule: mean\nzzz: 1", "env": "env: 3"}.items():
+    for name, text in {
+        "weights": "weights: {m1: 1}",
+        "other": "jury_rule: mean\nzzz: 1",
+        "env": "env: 3",
+    }.items():
         (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
     ended = replay(*judges(tmp_path, [0.8, 0.7, 0.6], rows=40), *words)
     assert (ended.code, ended.err.count("\n")) == (2, 1), ended.said
@@ -170,4 +217,6 @@ def test_what_out_cannot_be_is_said_before_anything_is_computed(tmp_path: Path) 
     }.items():
         ended = replay(*runs, "--jury=mean", "--out", tmp_path / name)
         assert (ended.code, ended.out) == (2, "") and said in ended.err, ended.said
-    assert {(tmp_path / name).read_text("utf-8") for name in ("jury.yaml", "rows.jsonl")} == {"theirs"}
+    assert {(tmp_path / name).read_text("utf-8") for name in ("jury.yaml", "rows.jsonl")} == {
+        "theirs"
+    }

@@ -8,7 +8,9 @@ import pytest
 from benchmarks.juries import CASCADES, LLMBAR, CascadeCase, RecordedVerdicts, judge_cascade
 from judgegym_trials.replay.threshold import CascadeThreshold, choose_threshold
 
-needs_llmbar = pytest.mark.skipif(not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar")
+needs_llmbar = pytest.mark.skipif(
+    not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar"
+)
 
 
 def test_of_equal_confidences_a_share_is_kept_by_the_order_of_rows() -> None:
@@ -21,7 +23,8 @@ def test_of_equal_confidences_a_share_is_kept_by_the_order_of_rows() -> None:
 
 
 def test_the_sequence_ends_at_the_first_threshold_that_fails() -> None:
-    # Harm among the surest rows: later thresholds would pass by their rate among the kept, not by the promise.
+    # Harm among the surest rows: later thresholds would pass by their rate among the kept, not by
+    # the promise.
     harms = [True] * 40 + [False] * 960
     found = choose_threshold([1.0] * 40 + [0.5] * 960, harms, [0.5] * 1000, harm=0.02)
     assert found == "not even the surest 5 % of the rows keeps the promise of 2.0 %: escalate all"
@@ -29,6 +32,10 @@ def test_the_sequence_ends_at_the_first_threshold_that_fails() -> None:
 
 @needs_llmbar
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASCADES, ids=lambda case: f"{case.name}-{case.harm}-{case.has_labels}")
+@pytest.mark.parametrize(
+    "case", CASCADES, ids=lambda case: f"{case.name}-{case.harm}-{case.has_labels}"
+)
 def test_promises_hold_on_recorded_judges(case: CascadeCase) -> None:
-    assert judge_cascade(RecordedVerdicts.read(), case, 100).is_met(0.16)  # 10 %, and two deviations of 100 resamples
+    assert judge_cascade(RecordedVerdicts.read(), case, 100).is_met(
+        0.16
+    )  # 10 %, and two deviations of 100 resamples

@@ -13,7 +13,9 @@ from benchmarks.juries import LABELS, LLMBAR, RecordedVerdicts, judge_pool
 from judgegym_trials.replay.weights import FEWEST_LABELS, dawid_skene, learned_weights, points
 from tests.docs.tables import DOCS, tables
 
-needs_llmbar = pytest.mark.skipif(not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar")
+needs_llmbar = pytest.mark.skipif(
+    not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar"
+)
 
 
 def votes_of(accuracies: list[float], rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +28,11 @@ def votes_of(accuracies: list[float], rows: int, seed: int) -> tuple[np.ndarray,
 
 
 def test_points_are_one_for_the_right_sign_and_half_for_a_tie() -> None:
-    assert points(np.array([0.5, -2.0, 0.0]), np.array([1.0, 1.0, -1.0])).tolist() == [1.0, 0.0, 0.5]
+    assert points(np.array([0.5, -2.0, 0.0]), np.array([1.0, 1.0, -1.0])).tolist() == [
+        1.0,
+        0.0,
+        0.5,
+    ]
 
 
 def test_a_strong_member_among_weak_ones_decides_alone_but_for_its_ties() -> None:
@@ -44,7 +50,10 @@ def test_independent_members_of_equal_skill_are_a_jury_without_negative_weights(
     assert 0.0 < found.at_least < found.gain
     assert min(found.weights) >= 0.0
     fresh, labels = votes_of([0.75] * 5, 2000, seed=3)
-    assert points(fresh @ found.weights, labels).mean() > points(fresh[:, found.best], labels).mean() + 0.05
+    assert (
+        points(fresh @ found.weights, labels).mean()
+        > points(fresh[:, found.best], labels).mean() + 0.05
+    )
 
 
 def test_a_member_that_is_always_wrong_has_no_weight() -> None:
@@ -56,7 +65,10 @@ def test_a_member_that_is_always_wrong_has_no_weight() -> None:
 
 def test_too_few_labels_are_said() -> None:
     votes, gold = votes_of([0.8, 0.7], FEWEST_LABELS - 1, seed=5)
-    assert learned_weights(votes, gold) == "29 labels are too few to learn a jury's weights; 30 or more are needed"
+    assert (
+        learned_weights(votes, gold)
+        == "29 labels are too few to learn a jury's weights; 30 or more are needed"
+    )
 
 
 def test_weights_are_those_of_the_seed() -> None:
@@ -71,7 +83,9 @@ def test_dawid_and_skenes_model_equals_an_independent_implementation(seed: int) 
     truth = draw.integers(0, 3, 150)
     said: list[list[int | None]] = [
         [
-            None if draw.random() < 0.1 else int(row if draw.random() < skill else draw.integers(0, 3))
+            None
+            if draw.random() < 0.1
+            else int(row if draw.random() < skill else draw.integers(0, 3))
             for skill in (0.9, 0.7, 0.6, 0.5)
         ]
         for row in truth
@@ -86,7 +100,8 @@ def test_dawid_and_skenes_model_equals_an_independent_implementation(seed: int) 
         ],
         columns=["task", "worker", "label"],
     )
-    # Both stop after as many rounds: near the maximum their criterion, a mean, ends on rounding errors.
+    # Both stop after as many rounds: near the maximum their criterion, a mean, ends on rounding
+    # errors.
     theirs = DawidSkene(n_iter=200, tol=-1.0).fit_predict_proba(table).sort_index()
     ours = dawid_skene(said, 3, rounds=200, tolerance=0.0)
     assert np.abs(ours - theirs.to_numpy()).max() < 1e-6
@@ -104,7 +119,9 @@ def test_figures_of_the_page_on_juries_are_those_of_the_recorded_judges() -> Non
     recorded, page = RecordedVerdicts.read(), DOCS / "judges" / "juries.md"
     (pools,) = tables(page, header="jury of")
     members = recorded.pools()["four judges, Vanilla"]
-    alone = re.findall(r"(GPT-4|PaLM2|LLaMA2|ChatGPT)(?: is right in)? (0\.\d+)", page.read_text(encoding="utf-8"))
+    alone = re.findall(
+        r"(GPT-4|PaLM2|LLaMA2|ChatGPT)(?: is right in)? (0\.\d+)", page.read_text(encoding="utf-8")
+    )
     found = {model: recorded.accuracy((model, prompt)) for model, prompt in members}
     assert found == pytest.approx({name: float(value) for name, value in alone}, abs=5e-4)
     for pool, *figures in pools:
@@ -117,9 +134,13 @@ def test_figures_of_the_page_on_juries_are_those_of_the_recorded_judges() -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("pool", RecordedVerdicts.read().pools() if LLMBAR.is_dir() else ["none"])
-def test_a_learned_jury_of_recorded_judges_is_no_worse_than_its_best_member(pool: str, labels: int) -> None:
+def test_a_learned_jury_of_recorded_judges_is_no_worse_than_its_best_member(
+    pool: str, labels: int
+) -> None:
     found = judge_pool(RecordedVerdicts.read(), pool, labels, splits=30)
-    assert found.gains.mean() >= -0.006  # the requirement, −0.003, and what 30 splits of 200 scatter
+    assert (
+        found.gains.mean() >= -0.006
+    )  # the requirement, −0.003, and what 30 splits of 200 scatter
     assert (found.gains < -0.02).mean() <= 0.1
     if pool == "four judges, Vanilla":  # a majority of unequal judges harms
         assert found.majority.mean() < found.single.mean() - 0.15

@@ -1,7 +1,7 @@
 """What the sources of settings choose, such as a kind of judge, and what follows for their other settings.
 
-Settings of what is not chosen are refused on the command line and in environment variables. In files and presets, which
-several commands share, they are left out, and one line says so.
+Settings of what is not chosen are refused on the command line and in environment variables. In
+files and presets, which several commands share, they are left out, and one line says so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
-def spell_out(settings_type: type[BaseModel], sources: Sequence[SettingsSource]) -> list[SettingsSource]:
+def spell_out(
+    settings_type: type[BaseModel], sources: Sequence[SettingsSource]
+) -> list[SettingsSource]:
     """The sources with what short forms stand for; not where a source of higher priority chooses something else.
 
     Raises:
@@ -42,7 +44,11 @@ def spell_out(settings_type: type[BaseModel], sources: Sequence[SettingsSource])
     for prefix, model in composed_sections(settings_type):
         chosen: Values = {}
         for place, source in enumerate(spelled):
-            given = {name[len(prefix) :]: value for name, value in source.values.items() if name.startswith(prefix)}
+            given = {
+                name[len(prefix) :]: value
+                for name, value in source.values.items()
+                if name.startswith(prefix)
+            }
             try:
                 values = model.spelled_out(given)
             except ValueError as error:
@@ -50,7 +56,9 @@ def spell_out(settings_type: type[BaseModel], sources: Sequence[SettingsSource])
             if any(values.get(name, chosen[name]) != chosen[name] for name in chosen):
                 values = {name: value for name, value in values.items() if name in given}
             chosen = {**{name: values[name] for name in model.choosing if name in values}, **chosen}
-            others = {name: value for name, value in source.values.items() if not name.startswith(prefix)}
+            others = {
+                name: value for name, value in source.values.items() if not name.startswith(prefix)
+            }
             named = {f"{prefix}{name}": value for name, value in values.items()}
             spelled[place] = replace(source, values={**others, **named})
     return spelled
@@ -67,20 +75,25 @@ def drop_replaced(
     kept, notes = list(sources), list[str]()
     for setting in declared_settings(settings_type):
         first, usual = setting.name, setting.fallback(verb)
-        place = next((place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None)
+        place = next(
+            (place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None
+        )
         if usual is None or place is None or usual not in kept[place].values:
             continue
         higher = kept[place]
         if first in higher.values:
             if higher.kind == "command line" and higher.values[first] is not None:
                 raise SettingsError(
-                    f"--{usual} (command line): nothing reads it beside --{first}, which is given, too; "
+                    f"--{usual} (command line): nothing reads it beside --{first}, which is given, "
+                    "too; "
                     "give one of them"
                 )
             continue
         for lower, source in enumerate(kept[place + 1 :], place + 1):
             if source.values.get(first) is not None:
-                notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
+                notes.append(
+                    f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})"
+                )
             kept[lower] = source.without(first)
     return kept, notes
 
@@ -117,7 +130,11 @@ def drop_unchosen(
 
 def _without(prefix: str, model: type[BaseModel], choices: Sequence[str], verb: str | None) -> str:
     """What a verb would need, so that a setting were read."""
-    of_verb = [each for each in choices if DeclaredSetting(each, model, each.partition("=")[0]).is_used_by(verb)]
+    of_verb = [
+        each
+        for each in choices
+        if DeclaredSetting(each, model, each.partition("=")[0]).is_used_by(verb)
+    ]
     return f" without {' or '.join(f'--{prefix}{choice}' for choice in of_verb)}" if of_verb else ""
 
 
@@ -125,11 +142,19 @@ def ignored_flags(settings: BaseModel, origins: Mapping[str, str], verb: str | N
     """Why flags of the command line are refused that nothing reads, given the other settings."""
     lines: list[str] = []
     for prefix, model in composed_sections(type(settings)):
-        section = cast(ComposedSettings, getattr(settings, prefix.removesuffix(".")) if prefix else settings)
+        section = cast(
+            ComposedSettings, getattr(settings, prefix.removesuffix(".")) if prefix else settings
+        )
         for name, readers in sorted(section.ignored.items()):
-            usual = model.model_fields[name].get_default(call_default_factory=True, validated_data={})
+            usual = model.model_fields[name].get_default(
+                call_default_factory=True, validated_data={}
+            )
             if origins.get(f"{prefix}{name}") == "command line" and getattr(section, name) != usual:
-                made = [f" with --{prefix}{each}" for each in readers if each in (section.composed or ("", ()))[1]]
+                made = [
+                    f" with --{prefix}{each}"
+                    for each in readers
+                    if each in (section.composed or ("", ()))[1]
+                ]
                 why = "".join(made) or _without(prefix, model, readers, verb)
                 lines.append(f"--{prefix}{name} (command line): nothing reads it{why}")
     return lines
@@ -138,13 +163,16 @@ def ignored_flags(settings: BaseModel, origins: Mapping[str, str], verb: str | N
 def learn_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> dict[str, Any]:
     """What the command line, an environment variable or a file chooses, found before flags are read.
 
-    Values of sections are nested. A judge of the user's own, such as `--judge=FILE.py:NAME`, brings flags of its own.
+    Values of sections are nested. A judge of the user's own, such as `--judge=FILE.py:NAME`, brings
+    flags of its own.
     """
     chosen: dict[str, Any] = {}
     for prefix, model in composed_sections(settings_type):
         values = {name: _first_given(f"{prefix}{name}", argv) for name in model.choosing}
         try:
-            given = model.spelled_out({name: value for name, value in values.items() if value is not None})
+            given = model.spelled_out(
+                {name: value for name, value in values.items() if value is not None}
+            )
         except ValueError:
             given = {}  # said where the settings are read
         model.chosen(given)
@@ -157,14 +185,20 @@ def chosen_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type
     return compose(settings_type, learn_choices(settings_type, argv))
 
 
-def help_of_choices(settings_type: type[BaseModel], argv: Sequence[str]) -> Iterator[tuple[str, ChoiceHelp]]:
+def help_of_choices(
+    settings_type: type[BaseModel], argv: Sequence[str]
+) -> Iterator[tuple[str, ChoiceHelp]]:
     """What `--help` says about the choices that a command line makes, with the prefix of the names of settings.
 
     Raises:
         SettingsError: there is no such choice.
     """
     for prefix, model in composed_sections(settings_type):
-        values = {name: word for name in model.choosing if (word := _typed(f"{prefix}{name}", argv)) is not None}
+        values = {
+            name: word
+            for name in model.choosing
+            if (word := _typed(f"{prefix}{name}", argv)) is not None
+        }
         try:
             choice = model.help_of_choice(values)
             if choice is not None:

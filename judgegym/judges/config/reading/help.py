@@ -1,7 +1,7 @@
 """`--help`: the settings of a command in groups; the most used ones, or all with `--help_all`.
 
-A shell's completion reads the same flags from a parser: each with its choices, or what completes it. No value is
-checked here; settings are read by `judgegym.judges.config.sources`.
+A shell's completion reads the same flags from a parser: each with its choices, or what completes
+it. No value is checked here; settings are read by `judgegym.judges.config.sources`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def help_page(
         groups: the titles of groups by name, in order; other groups follow.
         detail: only the most used settings, or all, with the most used ones first in each group.
         verb: lists the settings that this verb uses; by default all.
-        most_used: the names of its most used settings, in the order in which each group lists them; by default those
-            that are declared as such.
+        most_used: the names of its most used settings, in the order in which each group lists them;
+            by default those that are declared as such.
         words: the words of the command.
 
     Raises:
@@ -94,24 +94,34 @@ def help_page(
         groups.get(group, group): [setting for setting in listed if setting.group == group]
         for group in [*(name for name in groups if name in there), *sorted(there - groups.keys())]
     }
-    return _format(f"{usage} [--name=value …]", about, sections, " ".join(_further(settings_type, more, verb)))
+    return _format(
+        f"{usage} [--name=value …]", about, sections, " ".join(_further(settings_type, more, verb))
+    )
 
 
-def _page_of_choice(settings_type: type[BaseModel], prefix: str, choice: ChoiceHelp, *, usage: str) -> str:
+def _page_of_choice(
+    settings_type: type[BaseModel], prefix: str, choice: ChoiceHelp, *, usage: str
+) -> str:
     """The help of a judge, as a command has it."""
     declared = {setting.name: setting for setting in declared_settings(settings_type)}
-    sections = {title: [declared[f"{prefix}{name}"] for name in names] for title, names in choice.groups.items()}
+    sections = {
+        title: [declared[f"{prefix}{name}"] for name in names]
+        for title, names in choice.groups.items()
+    }
     flag = f"--{prefix}{choice.setting}"
     more = f"{len(choice.others)} more of these settings, and " if choice.others else ""
     end = (
-        f"--help_all lists {more}all of the command. --help without {flag} lists the most used ones of the command, "
+        f"--help_all lists {more}all of the command. --help without {flag} lists the most used "
+        "ones of the command, "
         f"{flag}=NAME --help those of another judge."
     )
     usage = usage.replace(f" {flag} KIND", "")
     return _format(f"{usage} {flag}={choice.name} …", None, sections, end)
 
 
-def _format(usage: str, about: str | None, sections: Mapping[str, Sequence[DeclaredSetting]], end: str) -> str:
+def _format(
+    usage: str, about: str | None, sections: Mapping[str, Sequence[DeclaredSetting]], end: str
+) -> str:
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     parser = argparse.ArgumentParser(
         usage=usage.replace("%", "%%"),
@@ -138,15 +148,24 @@ def _further(settings_type: type[BaseModel], more: int, verb: str | None) -> Ite
         for name in model.choosing:
             if DeclaredSetting(name, model, name).is_used_by(verb):
                 has_names = any(choice.startswith(f"{name}=") for choice in model.choices())
-                found = f"=NAME --help lists those of another {name}" if has_names else "=… --help lists its settings"
+                found = (
+                    f"=NAME --help lists those of another {name}"
+                    if has_names
+                    else "=… --help lists its settings"
+                )
                 yield f"--{prefix}{name}{found}."
 
 
-def in_order_of_use(settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()) -> list[DeclaredSetting]:
+def in_order_of_use(
+    settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()
+) -> list[DeclaredSetting]:
     """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
     places = {name: place for place, name in enumerate(most_used)}
     return sorted(
-        settings, key=lambda setting: places.get(setting.name, len(places) + (not _is_listed(setting, most_used)))
+        settings,
+        key=lambda setting: places.get(
+            setting.name, len(places) + (not _is_listed(setting, most_used))
+        ),
     )
 
 
@@ -155,7 +174,9 @@ def _is_listed(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
     return setting.name in most_used if most_used else setting.is_common
 
 
-def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> argparse.ArgumentParser:
+def flags_parser(
+    settings_type: type[BaseModel], *, verb: str | None = None
+) -> argparse.ArgumentParser:
     """A parser of every flag that a verb uses, for completion."""
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--help", action="store_true", help="List the most used settings.")
@@ -169,7 +190,9 @@ def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> 
         words = [value for one in types_of_value for value in _choices(one)]
         choices = None if str in types_of_value else words or None
         nargs = "?" if setting.name in _MAY_STAND_ALONE or setting.is_yes_or_no else None
-        flag: Any = parser.add_argument(f"--{setting.name}", nargs=nargs, choices=choices, help=about)
+        flag: Any = parser.add_argument(
+            f"--{setting.name}", nargs=nargs, choices=choices, help=about
+        )
         if setting.name == "config":
             flag.completer = _preset_or_file
         elif words and choices is None:

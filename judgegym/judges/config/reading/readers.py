@@ -22,7 +22,9 @@ READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKE
 """Variables of this prefix that are no settings of a command: functions for trainers read them."""
 
 
-def flatten_sections(model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = "") -> Values:
+def flatten_sections(
+    model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = ""
+) -> Values:
     """The settings of a source, those of sections by their dotted names.
 
     Raises:
@@ -31,7 +33,9 @@ def flatten_sections(model: type[BaseModel], values: Mapping[Any, Any], where: s
     found: Values = {}
     for name, value in values.items():
         if not isinstance(name, str) or "." in name:
-            raise SettingsError(f"{prefix}{name!r} ({where}): unknown setting: a name is text without a dot")
+            raise SettingsError(
+                f"{prefix}{name!r} ({where}): unknown setting: a name is text without a dot"
+            )
         section = section_of(model, name)
         if section is not None and isinstance(value, dict):
             found |= flatten_sections(section, value, where, f"{prefix}{name}.")
@@ -48,7 +52,9 @@ _WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {
 """What flags mean that may stand without a value. A word after one that is no flag is its value."""
 
 
-def read_command_line(settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None) -> Values:
+def read_command_line(
+    settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None
+) -> Values:
     """The settings of a command line, those of sections nested.
 
     Raises:
@@ -56,9 +62,9 @@ def read_command_line(settings_type: type[BaseModel], argv: Sequence[str], prog:
     """
     try:
         words = _with_switches(settings_type, argv)
-        return CliSettingsSource[Any](cast(Any, settings_type), cli_exit_on_error=False, cli_prog_name=prog)(
-            args=words
-        )()
+        return CliSettingsSource[Any](
+            cast(Any, settings_type), cli_exit_on_error=False, cli_prog_name=prog
+        )(args=words)()
     except RecursionError:
         raise SettingsError("command line: a value is nested too deeply") from None
     except ParsingError as error:
@@ -74,7 +80,11 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
     switches = {setting.name for setting in declared if setting.is_switch}
     yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
     without_value: Mapping[str, Callable[[], str]] = {
-        **{flag: value for flag, value in _WITHOUT_VALUE.items() if flag.removeprefix("--") not in switches},
+        **{
+            flag: value
+            for flag, value in _WITHOUT_VALUE.items()
+            if flag.removeprefix("--") not in switches
+        },
         **dict.fromkeys(yes_or_no, lambda: "true"),
     }
     words: list[str] = []
@@ -96,12 +106,18 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
     Raises:
         SettingsError: an unknown variable with the prefix, or a value that cannot be read.
     """
-    named = [name for name in variables if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
+    named = [
+        name
+        for name in variables
+        if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE
+    ]
     for name in named:
         section, _, rest = name.upper().removeprefix(ENV_PREFIX).partition("__")
         if section.lower() not in settings_type.model_fields:
             hint = suggestion(settings_type, section.lower())
-            if rest.lower() in settings_type.model_fields:  # of an environment, for a command without sections
+            if (
+                rest.lower() in settings_type.model_fields
+            ):  # of an environment, for a command without sections
                 hint = f", did you mean {ENV_PREFIX}{rest}?"
             raise SettingsError(f"environment variable {name}: unknown setting{hint}")
     try:
@@ -109,11 +125,15 @@ def read_environment(settings_type: type[BaseModel], variables: Mapping[str, str
         # A file with lines of Windows leaves its carriage returns in the values.
         there = {name.lower() for name in variables}
         source.env_vars = {
-            name: value and value.rstrip("\r\n") for name, value in source.env_vars.items() if name.lower() in there
+            name: value and value.rstrip("\r\n")
+            for name, value in source.env_vars.items()
+            if name.lower() in there
         }
         return source()
     except RecursionError:
-        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
+        raise SettingsError(
+            f"environment variables ({', '.join(sorted(named))}): nested too deeply"
+        ) from None
     except ParsingError as error:
         raise SettingsError(_explain_variable(error, sorted(named))) from None
 
@@ -124,7 +144,10 @@ def _explain_variable(error: ParsingError, named: Sequence[str]) -> str:
     if isinstance(cause, json.JSONDecodeError):
         names = [name for name in named if os.environ[name].rstrip("\r\n") == cause.doc] or named
         return f"environment variable {', '.join(names)}: expected JSON; {cause}"
-    return f"environment variables ({', '.join(named)}): {error if cause is None else f'{error} ({cause})'}"
+    return (
+        f"environment variables ({', '.join(named)}): "
+        f"{error if cause is None else f'{error} ({cause})'}"
+    )
 
 
 def read_settings_file(path: Path) -> Values:
@@ -135,5 +158,7 @@ def read_settings_file(path: Path) -> Values:
     """
     values = read_yaml(path, "--config: ")
     if not isinstance(values, dict | None):
-        raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
+        raise SettingsError(
+            f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`"
+        )
     return {name: value for name, value in (values or {}).items() if value is not None}

@@ -52,8 +52,16 @@ class InOneProcess:
         return list(results)
 
 
-async def judge(judge: ScriptedEndpoint, data: Path, out: Path, *words: str, elsewhere: bool) -> None:
-    given = [f"--data={data}", f"--out={out}", f"--judge_base_url={judge.base_url}", "--judge_max_retries=0", *words]
+async def judge(
+    judge: ScriptedEndpoint, data: Path, out: Path, *words: str, elsewhere: bool
+) -> None:
+    given = [
+        f"--data={data}",
+        f"--out={out}",
+        f"--judge_base_url={judge.base_url}",
+        "--judge_max_retries=0",
+        *words,
+    ]
     loaded = load(ScoreSettings, [*given, "--write_report=False"], prog="judgegym score")
     settings = loaded.settings
     async with open_clients(loaded, None) as clients:
@@ -74,7 +82,9 @@ def failing(words: str) -> Script:
     def answer(request: Json, number: int) -> Reply | str:
         text = scripted(request, number)
         assert isinstance(text, str)
-        return Reply(status=400, body={"error": {"message": "no"}}) if words in str(request) else text
+        return (
+            Reply(status=400, body={"error": {"message": "no"}}) if words in str(request) else text
+        )
 
     return answer
 
@@ -101,7 +111,11 @@ async def test_what_the_ledger_holds_is_not_asked_again(tmp_path: Path) -> None:
 
     def answer(request: Json, number: int) -> Reply | str:
         is_second = number > len(ROWS) and number <= 2 * len(ROWS)
-        return Reply(status=400, body={"error": {"message": "no"}}) if is_second else '{"verdict": 1}\nYES'
+        return (
+            Reply(status=400, body={"error": {"message": "no"}})
+            if is_second
+            else '{"verdict": 1}\nYES'
+        )
 
     async with ScriptedEndpoint(answer) as endpoint:
         await judge(endpoint, data, tmp_path / "scored.jsonl", *words, elsewhere=True)
@@ -115,11 +129,21 @@ async def test_what_the_ledger_holds_is_not_asked_again(tmp_path: Path) -> None:
 
 def test_an_error_of_an_endpoint_travels_as_it_is() -> None:
     error = EndpointError(
-        FailureKind.BUSY, endpoint="http://judge", answer="later", status=429, attempts=3, retry_after=2.0
+        FailureKind.BUSY,
+        endpoint="http://judge",
+        answer="later",
+        status=429,
+        attempts=3,
+        retry_after=2.0,
     )
     error.usage = Usage(7, 2)
     copy = pickle.loads(pickle.dumps(error))
-    assert (str(copy), copy.attempts, copy.usage, copy.retry_after) == (str(error), 3, Usage(7, 2), 2.0)
+    assert (str(copy), copy.attempts, copy.usage, copy.retry_after) == (
+        str(error),
+        3,
+        Usage(7, 2),
+        2.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +154,9 @@ def test_an_error_of_an_endpoint_travels_as_it_is() -> None:
         (["--ray", "auto"], ["--ray", "auto"]),
     ],
 )
-def test_the_flag_without_an_address_is_local(words: Sequence[str], expected: Sequence[str]) -> None:
+def test_the_flag_without_an_address_is_local(
+    words: Sequence[str], expected: Sequence[str]
+) -> None:
     assert with_data(words) == expected
 
 
@@ -143,6 +169,11 @@ def test_a_stand_in_is_not_at_another_address(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_actors_ask_a_stand_in_by_its_own_name() -> None:
-    asked = ChatSettings((Endpoint("http://127.0.0.1:9/v1", "offline-judge", None),), identity="--offline")
+    asked = ChatSettings(
+        (Endpoint("http://127.0.0.1:9/v1", "offline-judge", None),), identity="--offline"
+    )
     alone = judge_alone(DatasetJudgeSettings(), asked)
-    assert (alone.judge_base_url, alone.judge_model_name) == ("http://127.0.0.1:9/v1", "offline-judge")
+    assert (alone.judge_base_url, alone.judge_model_name) == (
+        "http://127.0.0.1:9/v1",
+        "offline-judge",
+    )

@@ -20,12 +20,19 @@ from tests.command import serving, write_lines
 from tests.core.datasets.scoring import by_points, rated, read_rows, response_in, score
 from tests.scripted import Reply, ScriptedEndpoint
 
-ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a", "b"]} for n in range(12)]
+ROWS = [
+    {"prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a", "b"]}
+    for n in range(12)
+]
 SCORES = [(n % 5) / 4 for n in range(12)]
 
 
 def rating(response: str) -> int | Reply:
-    return Reply(status=400, body={"error": {"message": "no"}}) if response == "9 points" else by_points(response)
+    return (
+        Reply(status=400, body={"error": {"message": "no"}})
+        if response == "9 points"
+        else by_points(response)
+    )
 
 
 @pytest.fixture
@@ -68,7 +75,9 @@ def test_a_batch_of_each_kind_gets_its_columns(
     assert type(with_scores) is type(batch)
     assert read(with_scores, "judge/score") == SCORES
     assert set(read(with_scores, "judge/status")) == {"ok"}
-    assert list(with_scores.column_names if isinstance(batch, pa.Table) else with_scores)[3:] == list(JUDGED)
+    assert list(with_scores.column_names if isinstance(batch, pa.Table) else with_scores)[
+        3:
+    ] == list(JUDGED)
     assert read(with_scores, "prompt") == [row["prompt"] for row in ROWS]
 
 
@@ -76,10 +85,17 @@ def test_a_batch_of_each_kind_gets_its_columns(
 def test_the_values_are_those_of_the_command(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     rows = [*ROWS[:3], {**ROWS[0], "response": "9 points"}, {**ROWS[0], "response": ""}]
     out = tmp_path / "scored.jsonl"
-    score(write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}")
+    score(
+        write_lines(tmp_path / "data.jsonl", rows),
+        "--out",
+        out,
+        f"--judge_base_url={judge.base_url}",
+    )
     added = scorer(judge)(lists(rows))
     for number, written in enumerate(read_rows(out)):
-        text = written["judge/detail"] and json.dumps(written["judge/detail"], separators=(",", ":"))  # as in a table
+        text = written["judge/detail"] and json.dumps(
+            written["judge/detail"], separators=(",", ":")
+        )  # as in a table
         assert {name: added[name][number] for name in JUDGED} == {
             **{name: written[name] for name in JUDGED},
             "judge/detail": text,
@@ -95,8 +111,12 @@ def test_a_failure_in_a_table_is_a_null_of_the_columns_type(judge: ScriptedEndpo
     assert table["judge/score"].null_count == 1
 
 
-def test_lists_of_responses_are_judged_each_and_empty_batches_are_none(judge: ScriptedEndpoint) -> None:
-    scored = scorer(judge)({"prompt": ["p", "q"], "responses": [["1 point", "5 points"], ["3 points"]]})
+def test_lists_of_responses_are_judged_each_and_empty_batches_are_none(
+    judge: ScriptedEndpoint,
+) -> None:
+    scored = scorer(judge)(
+        {"prompt": ["p", "q"], "responses": [["1 point", "5 points"], ["3 points"]]}
+    )
     assert scored["judge/score"] == [[0.0, 1.0], [0.5]]
     assert scorer(judge)({"prompt": [], "response": []})["judge/score"] == []
 
@@ -129,8 +149,12 @@ def test_a_ledger_is_read_by_the_next_process(tmp_path: Path, judge: ScriptedEnd
 
 
 def test_what_a_row_lacks_is_named(judge: ScriptedEndpoint) -> None:
-    with pytest.raises(DataError, match=r"the batch, row 2: expected a response .* columns found: prompt, response"):
-        scorer(judge, response_column="response")({"prompt": ["p", "q"], "response": ["3 points", 7]})
+    with pytest.raises(
+        DataError, match=r"the batch, row 2: expected a response .* columns found: prompt, response"
+    ):
+        scorer(judge, response_column="response")(
+            {"prompt": ["p", "q"], "response": ["3 points", 7]}
+        )
     with pytest.raises(DataError, match="has a column judge/score already"):
         scorer(judge)(scorer(judge)(lists(ROWS)))
     with pytest.raises(SettingsError, match=r"single value in prompt: map\(…, batched=True\)"):
@@ -142,7 +166,11 @@ def test_what_a_row_lacks_is_named(judge: ScriptedEndpoint) -> None:
 @pytest.mark.parametrize(
     ("settings", "parts", "said"),
     [
-        ({"judge_max_concurrency": 3}, 4, "parts: judge_max_concurrency is 3 for all of them together"),
+        (
+            {"judge_max_concurrency": 3},
+            4,
+            "parts: judge_max_concurrency is 3 for all of them together",
+        ),
         ({"judge_requests_per_minute": 2}, 4, "parts: judge_requests_per_minute is 2"),
         ({"group_by": "id"}, 1, "group_by: the rows of a group may be in different batches"),
         ({"judge_api_key": "sk-1"}, 1, "judge_api_key_env"),
@@ -150,7 +178,9 @@ def test_what_a_row_lacks_is_named(judge: ScriptedEndpoint) -> None:
         ({}, 0, "parts: expected at least 1"),
     ],
 )
-def test_settings_that_cannot_be_are_one_message(settings: dict[str, Any], parts: int, said: str) -> None:
+def test_settings_that_cannot_be_are_one_message(
+    settings: dict[str, Any], parts: int, said: str
+) -> None:
     with pytest.raises(SettingsError, match=said) as raised:
         BatchScorer(settings, parts=parts)
     assert "sk-1" not in str(raised.value)

@@ -21,7 +21,10 @@ from tests.core.datasets.files.verdicts import ONE, SAMPLED, write
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("scored.csv", r"--out: expected a file with the ending \.parquet or \.jsonl; found .*scored\.csv"),
+        (
+            "scored.csv",
+            r"--out: expected a file with the ending \.parquet or \.jsonl; found .*scored\.csv",
+        ),
         ("scored", "--out: expected a file with the ending"),
         ("folder.jsonl", r"--out: .*folder\.jsonl is a folder"),
         ("rows.jsonl/scored.jsonl", r"--out: the folder .*rows\.jsonl cannot be created"),
@@ -45,9 +48,14 @@ def test_a_folder_that_is_not_there_is_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_column_that_is_there_already_is_an_error_that_names_it(tmp_path: Path, ending: str) -> None:
+def test_a_column_that_is_there_already_is_an_error_that_names_it(
+    tmp_path: Path, ending: str
+) -> None:
     path = tmp_path / f"rows.{ending}"
-    rows: list[dict[str, Any]] = [{"prompt": "a", "policy/response": "b"}, {"prompt": "a", "policy/response": "b"}]
+    rows: list[dict[str, Any]] = [
+        {"prompt": "a", "policy/response": "b"},
+        {"prompt": "a", "policy/response": "b"},
+    ]
     if ending == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
@@ -60,9 +68,13 @@ def test_a_column_that_is_there_already_is_an_error_that_names_it(tmp_path: Path
 
 
 def test_a_late_row_with_such_a_column_is_named(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": 1}\n{"judge/score": 1, "judge/label": "x"}\n')
+    (tmp_path / "rows.jsonl").write_text(
+        '{"a": 1}\n{"a": 1}\n{"judge/score": 1, "judge/label": "x"}\n'
+    )
     read = load_rows(str(tmp_path / "rows.jsonl"), split="train")
-    with pytest.raises(DataError, match=r"row 3: .* column judge/score already, .* \(and judge/label\); rename"):
+    with pytest.raises(
+        DataError, match=r"row 3: .* column judge/score already, .* \(and judge/label\); rename"
+    ):
         check_columns(read, ONE, tmp_path / "scored.jsonl")
 
 
@@ -87,7 +99,9 @@ def test_a_full_disk_is_one_line_and_leaves_what_was_there(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match=rf"^--out: .*scored\.{ending} cannot be written: No space left on device$"):
+    with pytest.raises(
+        UserError, match=rf"^--out: .*scored\.{ending} cannot be written: No space left on device$"
+    ):
         write(tmp_path / "rows.jsonl", out)
     assert out.read_text() == "of before"
     assert len(list(tmp_path.iterdir())) == 2

@@ -23,7 +23,8 @@ from tests.core.datasets.files.verdicts import ONE, SEVERAL, write
 def load(path: Path, count: int) -> DataSet:
     """The rows of a data set of which one column is of mixed types in JSON, and a dictionary with NaN in Parquet."""
     rows: list[dict[str, Any]] = [
-        {"prompt": f"é {n}?", "mixed": n if n % 2 else {"n": n}, "policy/response": "own"} for n in range(count)
+        {"prompt": f"é {n}?", "mixed": n if n % 2 else {"n": n}, "policy/response": "own"}
+        for n in range(count)
     ]
     if path.suffix == ".parquet":
         table = pyarrow.Table.from_pylist([{"prompt": row["prompt"]} for row in rows])
@@ -37,13 +38,17 @@ def load(path: Path, count: int) -> DataSet:
     return load_rows(str(path), split="train")
 
 
-def shard(rows: DataSet, out: Path, count: int, columns: AddedColumns, starts: list[int] | None = None) -> None:
+def shard(
+    rows: DataSet, out: Path, count: int, columns: AddedColumns, starts: list[int] | None = None
+) -> None:
     for each in shards_of(count):
         write(out, each.path(out), columns, numbers=each.rows(len(rows), starts), rows=rows)
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     source=st.sampled_from([".jsonl", ".parquet"]),
     ending=st.sampled_from([".jsonl", ".parquet"]),
@@ -53,7 +58,13 @@ def shard(rows: DataSet, out: Path, count: int, columns: AddedColumns, starts: l
     starts=st.none() | st.sets(st.integers(0, 29)),
 )
 def test_shards_merge_to_the_bytes_of_one_run(
-    tmp_path: Path, source: str, ending: str, rows: int, count: int, columns: AddedColumns, starts: set[int] | None
+    tmp_path: Path,
+    source: str,
+    ending: str,
+    rows: int,
+    count: int,
+    columns: AddedColumns,
+    starts: set[int] | None,
 ) -> None:
     read = load(tmp_path / f"rows{source}", rows)
     begins = None if starts is None else sorted({0, *(start for start in starts if start < rows)})
@@ -85,7 +96,9 @@ def test_shards_that_do_not_fit_are_named(tmp_path: Path, ending: str) -> None:
     third.write_bytes(first.read_bytes())
     fails(rf"{third.name}, row 1 or later: its columns are not those of row 11 of .*rows\.jsonl")
     write(tmp_path, third, ONE, numbers=range(10, 14), rows=rows)
-    fails(rf"{third.name}: has 4 rows; expected 5, those from 11 to 15 of .*rows\.jsonl \(20 rows\)")
+    fails(
+        rf"{third.name}: has 4 rows; expected 5, those from 11 to 15 of .*rows\.jsonl \(20 rows\)"
+    )
     write(tmp_path, third, SEVERAL, numbers=range(10, 15), rows=rows)
     fails(rf"{third.name}: has other columns than {first}")
     third.write_bytes(b'{"a": 1}\n' if ending == ".jsonl" else b"no Parquet")

@@ -36,23 +36,38 @@ def write(path: Path, rows: list[dict[str, Any]], columns: AddedColumns) -> Path
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
         types = {"prompt": pyarrow.string(), **columns.arrow_types()}
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(types.items())), path)
+        pyarrow.parquet.write_table(
+            pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(types.items())), path
+        )
     return path
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_rows_have_one_entry_for_each_response(tmp_path: Path, ending: str) -> None:
     path = write(
-        tmp_path / f"one.{ending}", [{"prompt": "Why?", **each} for each in (SINGLE, FAILED)], AddedColumns(False)
+        tmp_path / f"one.{ending}",
+        [{"prompt": "Why?", **each} for each in (SINGLE, FAILED)],
+        AddedColumns(False),
     )
     first, second = read_scored(path)
-    assert (first.several, first.score, first.status, first.label) == (False, (0.5,), ("ok",), ("[[A>B]]",))
+    assert (first.several, first.score, first.status, first.label) == (
+        False,
+        (0.5,),
+        ("ok",),
+        ("[[A>B]]",),
+    )
     assert first.row.text("prompt") == "Why?"
     assert first.components(0) == {"raw": 3.0}
-    assert (second.score, second.status, second.explanation) == ((None,), ("judge_failed",), ("HTTP 500",))
+    assert (second.score, second.status, second.explanation) == (
+        (None,),
+        ("judge_failed",),
+        ("HTTP 500",),
+    )
     assert second.components(0) is None
 
-    path = write(tmp_path / f"several.{ending}", [{"prompt": "Why?", **SEVERAL}], AddedColumns(True))
+    path = write(
+        tmp_path / f"several.{ending}", [{"prompt": "Why?", **SEVERAL}], AddedColumns(True)
+    )
     (row,) = read_scored(path)
     assert (row.several, row.score, row.status) == (True, (0.5, None), ("ok", "judge_failed"))
     assert row.detail == ('{"raw": 3.0}', None)
@@ -61,8 +76,14 @@ def test_rows_have_one_entry_for_each_response(tmp_path: Path, ending: str) -> N
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"prompt": "Why?"}, "rows.jsonl: expected a file that judgegym score has written, with the columns"),
-        ({**SINGLE, "judge/score": "0.5"}, "rows.jsonl, row 1: judge/score is not what judgegym score writes"),
+        (
+            {"prompt": "Why?"},
+            "rows.jsonl: expected a file that judgegym score has written, with the columns",
+        ),
+        (
+            {**SINGLE, "judge/score": "0.5"},
+            "rows.jsonl, row 1: judge/score is not what judgegym score writes",
+        ),
         ({**SINGLE, "judge/score": None}, "row 1: the status is 'ok' and the score None"),
         ({**FAILED, "judge/score": 0.0}, "row 1: the status is 'judge_failed' and the score 0.0"),
         ({**SEVERAL, "judge/label": ["a"]}, "row 1: .* lists of different lengths"),

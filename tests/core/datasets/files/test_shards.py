@@ -16,8 +16,14 @@ from judgegym.datasets.files.shards import ShardSetting, group_starts, shards_of
 from judgegym.llm.errors import DataError
 
 
-@given(total=st.integers(0, 300), count=st.integers(1, 40), starts=st.none() | st.sets(st.integers(1, 299)))
-def test_every_row_is_in_one_shard_and_no_group_is_divided(total: int, count: int, starts: set[int] | None) -> None:
+@given(
+    total=st.integers(0, 300),
+    count=st.integers(1, 40),
+    starts=st.none() | st.sets(st.integers(1, 299)),
+)
+def test_every_row_is_in_one_shard_and_no_group_is_divided(
+    total: int, count: int, starts: set[int] | None
+) -> None:
     begins = None if starts is None else sorted({0, *(start for start in starts if start < total)})
     ranges = [shard.rows(total, begins) for shard in shards_of(count)]
     assert [row for rows in ranges for row in rows] == list(range(total))
@@ -28,7 +34,9 @@ def test_every_row_is_in_one_shard_and_no_group_is_divided(total: int, count: in
         assert all(not rows or rows.start in begins for rows in ranges)
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "3", "3/", "-1/4", "1/0", "a/b", "1/4/4", "１/4", "1/1000000"])
+@pytest.mark.parametrize(
+    "text", ["0/4", "5/4", "3", "3/", "-1/4", "1/0", "a/b", "1/4/4", "１/4", "1/1000000"]
+)
 def test_what_is_no_shard_is_an_error(text: str) -> None:
     with pytest.raises(ValidationError, match=r"expected I/N with 1 ≤ I ≤ N"):
         TypeAdapter(ShardSetting).validate_python(text)
@@ -40,5 +48,7 @@ def test_groups_are_kept_together_only_where_their_rows_are(tmp_path: Path) -> N
     rows = load_rows(str(path), split="train")
     assert group_starts(rows, "q") == [0, 2, 3]
     path.write_text("".join(json.dumps({"q": q}) + "\n" for q in "abba"))
-    with pytest.raises(DataError, match=r"row 2: has another q .* than row 1, and row 4 the same as that"):
+    with pytest.raises(
+        DataError, match=r"row 2: has another q .* than row 1, and row 4 the same as that"
+    ):
         group_starts(load_rows(str(path), split="train"), "q")

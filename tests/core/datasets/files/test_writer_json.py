@@ -30,20 +30,33 @@ objects = st.dictionaries(st.sampled_from(["prompt", "a", "b", "é", ""]), value
 alike = st.fixed_dictionaries(
     {"n": numbers, "list": st.lists(st.integers(0, 9)), "turn": st.fixed_dictionaries({"c": texts})}
 )
-ROWS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ROWS = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.slow
 @ROWS
 @given(
-    rows=st.lists(objects, min_size=1, max_size=5), ascii_only=st.booleans(), spaces=st.sampled_from(["", " ", "\t "])
+    rows=st.lists(objects, min_size=1, max_size=5),
+    ascii_only=st.booleans(),
+    spaces=st.sampled_from(["", " ", "\t "]),
 )
-def test_json_lines_keep_each_rows_own_text(tmp_path: Path, rows: list[Any], ascii_only: bool, spaces: str) -> None:
-    own = [json.dumps(row, ensure_ascii=ascii_only, separators=(f",{spaces}", f"{spaces}:")) for row in rows]
+def test_json_lines_keep_each_rows_own_text(
+    tmp_path: Path, rows: list[Any], ascii_only: bool, spaces: str
+) -> None:
+    own = [
+        json.dumps(row, ensure_ascii=ascii_only, separators=(f",{spaces}", f"{spaces}:"))
+        for row in rows
+    ]
     (tmp_path / "rows.jsonl").write_text(
         "\r\n\n".join(f"{spaces}{text} " for text in own), encoding="utf-8", newline=""
     )
-    written = write(tmp_path / "rows.jsonl", tmp_path / "scored.jsonl").read_bytes().splitlines(keepends=True)
+    written = (
+        write(tmp_path / "rows.jsonl", tmp_path / "scored.jsonl")
+        .read_bytes()
+        .splitlines(keepends=True)
+    )
     assert len(written) == len(rows)
     for number, (text, line) in enumerate(zip(own, written, strict=True)):
         assert line.startswith(text[:-1].encode())
@@ -70,7 +83,10 @@ def test_parquet_has_the_values_of_json_rows(tmp_path: Path, rows: list[Any]) ->
 @pytest.mark.parametrize("columns", [ONE, SEVERAL, SAMPLED], ids=["one", "several", "sampled"])
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_what_is_written_is_what_load_rows_reads(tmp_path: Path, columns: Any, ending: str) -> None:
-    rows = [{"prompt": f"{n}?", "meta": {"n": n}, "mixed": [n, None, str(n), {"a": n}][n % 4]} for n in range(12)]
+    rows = [
+        {"prompt": f"{n}?", "meta": {"n": n}, "mixed": [n, None, str(n), {"a": n}][n % 4]}
+        for n in range(12)
+    ]
     (tmp_path / "rows.json").write_text(json.dumps(rows, indent=2))
     out = write(tmp_path / "rows.json", tmp_path / f"scored.{ending}", columns)
     read = [dict(row.values) for row in load_rows(str(out), split="train")]
@@ -79,7 +95,9 @@ def test_what_is_written_is_what_load_rows_reads(tmp_path: Path, columns: Any, e
 
 
 def test_objects_of_a_list_stand_on_one_line_each_in_their_own_words(tmp_path: Path) -> None:
-    (tmp_path / "rows.json").write_text('[{"a": 1.50, "b": "x\\ny"}, {\n  "a":\r\n 2e0\n}, {}, { }]')
+    (tmp_path / "rows.json").write_text(
+        '[{"a": 1.50, "b": "x\\ny"}, {\n  "a":\r\n 2e0\n}, {}, { }]'
+    )
     lines = write(tmp_path / "rows.json", tmp_path / "scored.jsonl").read_text().splitlines()
     own = ['{"a": 1.50, "b": "x\\ny",', '{ "a": 2e0 ,', "{", "{ "]
     assert [line[: line.index('"judge/score"')] for line in lines] == own
@@ -88,7 +106,11 @@ def test_objects_of_a_list_stand_on_one_line_each_in_their_own_words(tmp_path: P
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16-be"])
 def test_other_encodings_of_json_become_utf_8_without_a_mark(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "rows.jsonl").write_bytes('{"é": "数"}'.encode(encoding))
-    assert write(tmp_path / "rows.jsonl", tmp_path / "scored.jsonl").read_text("utf-8").startswith('{"é": "数","judge/')
+    assert (
+        write(tmp_path / "rows.jsonl", tmp_path / "scored.jsonl")
+        .read_text("utf-8")
+        .startswith('{"é": "数","judge/')
+    )
     table = pyarrow.parquet.read_table(write(tmp_path / "rows.jsonl", tmp_path / "scored.parquet"))
     assert table["é"].to_pylist() == ["数"]
 
@@ -98,8 +120,10 @@ def test_columns_of_which_no_type_says_everything_become_json_text_with_one_warn
 ) -> None:
     long = 2**70
     (tmp_path / "rows.jsonl").write_text(
-        '{"id": 1, "keys": {"a": 1}, "turns": [{"r": "u"}], "n": 1, "f": 1, "u": 18446744073709551615, "x": NaN}\n'
-        f'{{"id": "b", "keys": {{"b": 1.50}}, "turns": [{{"t": 1.1}}], "n": {long}, "f": 0.5, "u": 0, "x": 1}}\n'
+        '{"id": 1, "keys": {"a": 1}, "turns": [{"r": "u"}], "n": 1, "f": 1, "u": '
+        '18446744073709551615, "x": NaN}\n'
+        f'{{"id": "b", "keys": {{"b": 1.50}}, "turns": [{{"t": 1.1}}], "n": {long}, "f": 0.5, "u": '
+        f'0, "x": 1}}\n'
     )
     with caplog.at_level(logging.WARNING):
         out = write(tmp_path / "rows.jsonl", tmp_path / "scored.parquet")
@@ -118,15 +142,21 @@ def test_columns_of_which_no_type_says_everything_become_json_text_with_one_warn
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_lone_surrogates_and_numbers_that_are_none_do_not_stop_the_writer(tmp_path: Path, ending: str) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"a": "\\ud800x", "b": ["\\ud800", Infinity]}\n{"a": "y", "b": {"c": NaN}}\n')
+def test_lone_surrogates_and_numbers_that_are_none_do_not_stop_the_writer(
+    tmp_path: Path, ending: str
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(
+        '{"a": "\\ud800x", "b": ["\\ud800", Infinity]}\n{"a": "y", "b": {"c": NaN}}\n'
+    )
     rows = load_rows(str(tmp_path / "rows.jsonl"), split="train")
     out = write(tmp_path / "rows.jsonl", tmp_path / f"scored.{ending}", rows=rows)
     assert [row.values["a"] for row in load_rows(str(out), split="train")] == ["�x", "y"]
     if ending == "parquet":
         assert pyarrow.parquet.read_table(out)["b"].to_pylist() == ['["�", null]', '{"c": null}']
     else:
-        assert out.read_bytes().startswith(b'{"a": "\\ud800x", "b": ["\\ud800", Infinity],"judge/score":')
+        assert out.read_bytes().startswith(
+            b'{"a": "\\ud800x", "b": ["\\ud800", Infinity],"judge/score":'
+        )
 
 
 @pytest.mark.parametrize("depth", [40, 300, 900])
@@ -138,19 +168,31 @@ def test_deep_values_are_written(tmp_path: Path, depth: int) -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_write_that_is_retried_gives_the_same_bytes(tmp_path: Path, ending: str, caplog: Any) -> None:
+def test_a_write_that_is_retried_gives_the_same_bytes(
+    tmp_path: Path, ending: str, caplog: Any
+) -> None:
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": "b"}\n')
     rows = load_rows(str(tmp_path / "rows.jsonl"), split="train")
     verdicts = [added(number) for number in range(2)]
-    content = scored_content(StoredRows(rows), range(2), tmp_path / f"scored.{ending}", lambda: verdicts, ONE)
+    content = scored_content(
+        StoredRows(rows), range(2), tmp_path / f"scored.{ending}", lambda: verdicts, ONE
+    )
     next(iter(content()))  # the disk refuses after the first part
     assert b"".join(content()) == b"".join(content())
     assert len(caplog.messages) == (ending == "parquet")
 
 
-def test_the_same_rows_give_the_same_bytes_in_groups_of_a_fixed_number_of_rows(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps({"a": n}) + b"\n" for n in range(2500)))
+def test_the_same_rows_give_the_same_bytes_in_groups_of_a_fixed_number_of_rows(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(
+        b"".join(orjson.dumps({"a": n}) + b"\n" for n in range(2500))
+    )
     first = write(tmp_path / "rows.jsonl", tmp_path / "one.parquet").read_bytes()
     assert write(tmp_path / "rows.jsonl", tmp_path / "two.parquet").read_bytes() == first
     metadata = pyarrow.parquet.ParquetFile(tmp_path / "one.parquet").metadata
-    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [1000, 1000, 500]
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [
+        1000,
+        1000,
+        500,
+    ]

@@ -38,7 +38,10 @@ TYPES: dict[str, tuple[list[Any], Any]] = {
         [{"b": b"\xff", "n": [1, None]}, None] * 6,
         pyarrow.struct([("b", pyarrow.binary()), ("n", pyarrow.list_(pyarrow.int8()))]),
     ),
-    "fixed": ([[1, 2], [3, None]] * 6, pyarrow.list_(pyarrow.field("item", pyarrow.int16(), nullable=True), 2)),
+    "fixed": (
+        [[1, 2], [3, None]] * 6,
+        pyarrow.list_(pyarrow.field("item", pyarrow.int16(), nullable=True), 2),
+    ),
     "large_list": ([[1], None, []] * 4, pyarrow.large_list(pyarrow.float64())),
     "null": ([None] * 12, pyarrow.null()),
 }
@@ -65,13 +68,17 @@ def test_parquet_keeps_types_values_and_metadata(tmp_path: Path, stored: Path) -
     own = after.select(before.schema.names)
     assert own.schema.equals(before.schema, check_metadata=True)
     for name in before.schema.names:
-        assert repr(own[name].to_pylist()) == repr(before[name].to_pylist()), name  # as texts: NaN is not itself
+        assert repr(own[name].to_pylist()) == repr(before[name].to_pylist()), (
+            name
+        )  # as texts: NaN is not itself
     assert after.select(list(ONE.names)).to_pylist() == [added(number) for number in range(12)]
     assert after.schema.names == [*before.schema.names, *ONE.names]
 
 
 def test_json_lines_say_the_values_of_a_table(tmp_path: Path, stored: Path) -> None:
-    first, second, third, *_ = map(json.loads, write(stored, tmp_path / "scored.jsonl").read_text().splitlines())
+    first, second, third, *_ = map(
+        json.loads, write(stored, tmp_path / "scored.jsonl").read_text().splitlines()
+    )
     own = {name: value for name, value in first.items() if not name.startswith("judge/")}
     assert own == {
         "prompt": "0?",
@@ -100,18 +107,29 @@ def test_json_lines_say_the_values_of_a_table(tmp_path: Path, stored: Path) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(names=st.sets(st.sampled_from(sorted(TYPES)), min_size=1), group=st.integers(1, 13), first=st.integers(0, 11))
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    names=st.sets(st.sampled_from(sorted(TYPES)), min_size=1),
+    group=st.integers(1, 13),
+    first=st.integers(0, 11),
+)
 def test_any_columns_in_any_groups(tmp_path: Path, names: set[str], group: int, first: int) -> None:
     table = table_of({name: TYPES[name] for name in names})
     pyarrow.parquet.write_table(
-        table, tmp_path / "rows.parquet", row_group_size=group, use_compliant_nested_type=bool(first % 2)
+        table,
+        tmp_path / "rows.parquet",
+        row_group_size=group,
+        use_compliant_nested_type=bool(first % 2),
     )
     before = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
     out = write(tmp_path / "rows.parquet", tmp_path / "scored.parquet", numbers=range(first, 12))
     after = pyarrow.parquet.read_table(out)
     assert after.select(before.schema.names).schema.equals(before.schema, check_metadata=True)
-    assert repr(after.drop_columns(list(ONE.names)).to_pylist()) == repr(before.slice(first).to_pylist())
+    assert repr(after.drop_columns(list(ONE.names)).to_pylist()) == repr(
+        before.slice(first).to_pylist()
+    )
 
 
 def test_csv_columns_are_text(tmp_path: Path) -> None:
@@ -125,13 +143,17 @@ def test_csv_columns_are_text(tmp_path: Path) -> None:
     assert lines[0].startswith('{"id":"007","prompt":"a\\nb","when":"2024-01-01","judge/score":0.0')
 
 
-def test_datasets_of_the_hub_keep_their_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_of_the_hub_keep_their_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     features = datasets.Features(
         {
             "prompt": datasets.Value("large_string"),
             "kind": datasets.ClassLabel(names=["no", "yes"]),
             "image": datasets.Image(decode=False),
-            "turns": datasets.List({"role": datasets.Value("string"), "at": datasets.Value("timestamp[ms]")}),
+            "turns": datasets.List(
+                {"role": datasets.Value("string"), "at": datasets.Value("timestamp[ms]")}
+            ),
         }
     )
     image = {"bytes": b"\x89PNG", "path": None}
@@ -153,10 +175,15 @@ def test_datasets_of_the_hub_keep_their_features(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-def test_a_parquet_file_that_changes_is_read_in_its_earlier_version(tmp_path: Path, is_replaced: bool) -> None:
+def test_a_parquet_file_that_changes_is_read_in_its_earlier_version(
+    tmp_path: Path, is_replaced: bool
+) -> None:
     path, other = tmp_path / "rows.parquet", tmp_path / "other.parquet"
     pyarrow.parquet.write_table(table_of({}), path)
     rows = load_rows(str(path), split="train")
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), other)
     other.replace(path) if is_replaced else path.write_bytes(other.read_bytes())
-    assert pyarrow.parquet.read_table(write(path, tmp_path / "scored.parquet", rows=rows)).num_rows == 12
+    assert (
+        pyarrow.parquet.read_table(write(path, tmp_path / "scored.parquet", rows=rows)).num_rows
+        == 12
+    )

@@ -17,7 +17,13 @@ def verdict(number: int) -> dict[str, Any]:
     if number % 5 == 4:
         status, label, explanation = "judge_failed", None, "HTTP 500"
         return dict(zip(ONE.names, (None, status, label, explanation, None), strict=True))
-    values = ((number % 7) / 7, "ok", f"[[{number % 3}]]", f"é 数 \n “{number}”", f'{{"raw":{number}}}')
+    values = (
+        (number % 7) / 7,
+        "ok",
+        f"[[{number % 3}]]",
+        f"é 数 \n “{number}”",
+        f'{{"raw":{number}}}',
+    )
     return dict(zip(ONE.names, values, strict=True))
 
 
@@ -27,12 +33,21 @@ def added(number: int, columns: AddedColumns = ONE) -> dict[str, Any]:
     each = [verdict(number + place) for place in range(number % 3 + 1)]
     row = {name: [one[name] for one in each] for name in ONE.names}
     if columns.sampled:
-        row |= {"policy/response": [f"{number}"], "policy/thinking": [None], "policy/finish_reason": ["stop"]}
+        row |= {
+            "policy/response": [f"{number}"],
+            "policy/thinking": [None],
+            "policy/finish_reason": ["stop"],
+        }
     return row
 
 
 def write(
-    path: Path, out: Path, columns: AddedColumns = ONE, *, numbers: range | None = None, rows: DataSet | None = None
+    path: Path,
+    out: Path,
+    columns: AddedColumns = ONE,
+    *,
+    numbers: range | None = None,
+    rows: DataSet | None = None,
 ) -> Path:
     """Write what `added` gives for rows of a file to another."""
     rows = rows or load_rows(str(path), split="train")

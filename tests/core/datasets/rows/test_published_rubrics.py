@@ -1,6 +1,7 @@
 """Rubric data as it is published is read without conversion, by the same names at each door.
 
-`published_rubric_rows.jsonl` has a row of each data set, with the numbers of its criteria and of their different tags.
+`published_rubric_rows.jsonl` has a row of each data set, with the numbers of its criteria and of
+their different tags.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from judgegym_trainers.scores.requests import fields_in
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring
 
-ROWS = [json.loads(line) for line in Path(__file__).with_name("published_rubric_rows.jsonl").read_text().splitlines()]
+ROWS = [
+    json.loads(line)
+    for line in Path(__file__).with_name("published_rubric_rows.jsonl").read_text().splitlines()
+]
 BIGGEN = {
     "system_prompt": "Answer in one word.",
     "input": "How much water?",
     "reference_answer": "About REFTEXT.",
-    "score_rubric": {"criteria": "Is the amount RIGHTTEXT?", "score1_description": "No.", "score5_description": "Yes."},
+    "score_rubric": {
+        "criteria": "Is the amount RIGHTTEXT?",
+        "score1_description": "No.",
+        "score5_description": "Yes.",
+    },
     "response": "Half a litre.",
 }
 
@@ -37,12 +45,16 @@ def test_each_is_read_by_score_by_evaluate_and_by_plugins(each: dict[str, Any]) 
     assert scored.criteria is not None and scored.criteria == evaluated.criteria
     assert len(scored.criteria) == each["criteria"]
     assert len({tag for one in scored.criteria for tag in one.tags}) == each["tags"]
-    assert scored.reference == evaluated.reference == ("About REFTEXT." if each["reference"] else None)
+    assert (
+        scored.reference == evaluated.reference == ("About REFTEXT." if each["reference"] else None)
+    )
     sent = fields_in(each["row"])
     assert sent.get("reference") == scored.reference and "criteria" in sent
 
 
-def test_score_shows_the_judge_the_reference_and_the_rubric_of_published_rows(tmp_path: Path) -> None:
+def test_score_shows_the_judge_the_reference_and_the_rubric_of_published_rows(
+    tmp_path: Path,
+) -> None:
     with serving("[FEEDBACK] So. [SCORE] 4") as judge:
         ended = Scoring(tmp_path, judge)("--judge=rubric", rows=[BIGGEN])
     shown = str(judge.bodies)
@@ -63,13 +75,16 @@ def test_score_names_a_reference_that_its_judge_is_not_shown(tmp_path: Path) -> 
     [
         (
             {"prompt": "p", "response": "r", "my_rubric": ["a"]},
-            "criteria: there are none, and the setting criteria has none for such rows; a row has its criteria in "
-            "criteria, rubrics, rubric, Rubrics, rubric_items, reward_model.rubrics, or in the column that "
+            "criteria: there are none, and the setting criteria has none for such rows; a row has "
+            "its criteria in "
+            "criteria, rubrics, rubric, Rubrics, rubric_items, reward_model.rubrics, or in the "
+            "column that "
             "--criteria_column names; columns found: prompt, response, my_rubric",
         ),
         (
             {"instruction": "p", "generations": ["a", "b", None], "ratings": [4, None, None]},
-            "generations holds a list whose entry 3 is nothing; expected a response in each entry: fill or remove it, "
+            "generations holds a list whose entry 3 is nothing; expected a response in each entry: "
+            "fill or remove it, "
             "leave such rows out (--on_bad_row=skip), or name another column: --response_column",
         ),
     ],

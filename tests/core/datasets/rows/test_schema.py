@@ -33,11 +33,23 @@ SYSTEM = {"role": "system", "content": "s"}
         ({"prompt": "p"}, {}, [("user", "p")]),
         ({"prompt": "p", "response": "r"}, {}, [("user", "p")]),
         ({"question": None, "instruction": "i"}, {}, [("user", "i")]),
-        ({"instruction": "i", "input": "x"}, {"prompt_column": "instruction, input"}, [("user", "i\n\nx")]),
+        (
+            {"instruction": "i", "input": "x"},
+            {"prompt_column": "instruction, input"},
+            [("user", "i\n\nx")],
+        ),
         ({"prompt": [SYSTEM, user("p")]}, {}, [("system", "s"), ("user", "p")]),
         ({"messages": [user("p"), assistant("r")]}, {}, [("user", "p")]),
-        ({"messages": [user("p"), assistant("r"), user("q")]}, {}, [("user", "p"), ("assistant", "r"), ("user", "q")]),
-        ({"chosen": [user("p"), assistant("a")], "rejected": [user("p"), assistant("b")]}, {}, [("user", "p")]),
+        (
+            {"messages": [user("p"), assistant("r"), user("q")]},
+            {},
+            [("user", "p"), ("assistant", "r"), ("user", "q")],
+        ),
+        (
+            {"chosen": [user("p"), assistant("a")], "rejected": [user("p"), assistant("b")]},
+            {},
+            [("user", "p")],
+        ),
         ({"prompt": "p", "chosen": "a", "rejected": "b"}, {}, [("user", "p")]),
         (
             {"chosen": "\n\nHuman: p\n\nAssistant: a", "rejected": "\n\nHuman: p\n\nAssistant: b"},
@@ -73,13 +85,21 @@ RANKED = [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}]
         ({"prompt": "Name a prime.", "response": "Seven."}, ("Seven.",), False),
         ({"prompt": [USER], "completion": [SEVEN]}, ("Seven.",), False),
         ({"question": "Name a prime.", "answer": "Seven.", "context": "x"}, ("Seven.",), False),
-        ({"problem": "Name a prime.", "answer": "7", "generations": ["Seven.", "Nine."]}, ("Seven.", "Nine."), True),
+        (
+            {"problem": "Name a prime.", "answer": "7", "generations": ["Seven.", "Nine."]},
+            ("Seven.", "Nine."),
+            True,
+        ),
         ({"messages": [USER, SEVEN]}, ("Seven.",), False),
         ({"messages": [USER, SEVEN], "response": "Nine."}, ("Nine.",), False),
         ({"prompt": "Name a prime.", "responses": ["Seven.", ""]}, ("Seven.", ""), True),
         ({"prompt": "Name a prime.", "responses": ["Seven."]}, ("Seven.",), True),
         ({"prompt": "Name a prime.", "completions": [[SEVEN], [NINE]]}, ("Seven.", "Nine."), True),
-        ({"prompt": "Name a prime.", "chosen": "Seven.", "rejected": "Nine."}, ("Seven.", "Nine."), True),
+        (
+            {"prompt": "Name a prime.", "chosen": "Seven.", "rejected": "Nine."},
+            ("Seven.", "Nine."),
+            True,
+        ),
         ({"chosen": [USER, SEVEN], "rejected": [USER, NINE]}, ("Seven.", "Nine."), True),
         (
             {"prompt": "Name a prime.", "chosen": ["Seven."], "rejected": ["Nine.", "One."]},
@@ -87,19 +107,33 @@ RANKED = [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}]
             True,
         ),
         (
-            {"context": [USER], "response1": "Seven.", "response2": "Nine.", "overall_preference": 0},
+            {
+                "context": [USER],
+                "response1": "Seven.",
+                "response2": "Nine.",
+                "overall_preference": 0,
+            },
             ("Seven.", "Nine."),
             True,
         ),
-        ({"question": "Name a prime.", "response_A": "Seven.", "response_B": "Nine."}, ("Seven.", "Nine."), True),
         (
-            {"prompt": "Name a prime.", "answers": [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}]},
+            {"question": "Name a prime.", "response_A": "Seven.", "response_B": "Nine."},
+            ("Seven.", "Nine."),
+            True,
+        ),
+        (
+            {
+                "prompt": "Name a prime.",
+                "answers": [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}],
+            },
             ("Nine.", "Seven."),
             True,
         ),
     ],
 )
-def test_usual_schemas_are_found(values: Mapping[str, JSON], texts: tuple[str, ...], several: bool) -> None:
+def test_usual_schemas_are_found(
+    values: Mapping[str, JSON], texts: tuple[str, ...], several: bool
+) -> None:
     found = read_responses(Row("data.jsonl", 1, values), ColumnSettings())
     assert (found.prompt, found.texts, found.several) == ("Name a prime.", texts, several)
 
@@ -110,7 +144,14 @@ def test_equal_scores_of_a_pair_do_not_hide_its_responses() -> None:
 
 
 def test_named_columns_go_first() -> None:
-    values = {"instruction": "Add.", "input": "2 and 2", "empty": None, "response": "wrong", "a": "4", "b": "5"}
+    values = {
+        "instruction": "Add.",
+        "input": "2 and 2",
+        "empty": None,
+        "response": "wrong",
+        "a": "4",
+        "b": "5",
+    }
     named = ColumnSettings(prompt_column="instruction,input,empty", response_column="a,b")
     found = read_responses(Row("data.jsonl", 1, values), named)
     assert (found.prompt, found.texts, found.several) == ("Add.\n\n2 and 2", ("4", "5"), True)
@@ -121,25 +162,61 @@ def test_named_columns_go_first() -> None:
     ("values", "settings", "words"),
     [
         ({"text": "no more"}, {}, "expected a prompt in prompt, question"),
-        ({"question": "q"}, {}, "expected beside the prompt in question a response to it in response, "),
+        (
+            {"question": "q"},
+            {},
+            "expected beside the prompt in question a response to it in response, ",
+        ),
         ({"prompt": "p", "response": 3}, {}, "columns found: prompt, response"),
-        ({"prompt": "p", "x": 3}, {"response_column": "x"}, "in x, which holds a value of type int"),
+        (
+            {"prompt": "p", "x": 3},
+            {"response_column": "x"},
+            "in x, which holds a value of type int",
+        ),
         ({"prompt": "p"}, {"response_column": "x"}, "in x, which holds nothing"),
         ({"prompt": "p", "x": []}, {"response_column": "x"}, "in x, which holds an empty list"),
-        ({"prompt": "p", "x": ["a", None]}, {"response_column": "x"}, "which holds a list whose entry 2 is nothing"),
-        ({"prompt": "p", "responses": ["a", 3]}, {}, "responses holds a list whose entry 2 is a value of type int"),
-        ({"prompt": 5, "response": "r"}, {"prompt_column": "prompt"}, "a prompt (a text or messages) in prompt"),
-        ({"prompt": "p", "a": ["1", "2"], "b": "3"}, {"response_column": "a,b"}, "expected one response in a"),
+        (
+            {"prompt": "p", "x": ["a", None]},
+            {"response_column": "x"},
+            "which holds a list whose entry 2 is nothing",
+        ),
+        (
+            {"prompt": "p", "responses": ["a", 3]},
+            {},
+            "responses holds a list whose entry 2 is a value of type int",
+        ),
+        (
+            {"prompt": 5, "response": "r"},
+            {"prompt_column": "prompt"},
+            "a prompt (a text or messages) in prompt",
+        ),
+        (
+            {"prompt": "p", "a": ["1", "2"], "b": "3"},
+            {"response_column": "a,b"},
+            "expected one response in a",
+        ),
         ({"messages": [USER]}, {}, "expected in messages a conversation that ends with a response"),
         (
-            {"conversations": [{"from": "gpt", "value": "Hello"}, {"from": "human", "value": "Bye"}]},
+            {
+                "conversations": [
+                    {"from": "gpt", "value": "Hello"},
+                    {"from": "human", "value": "Bye"},
+                ]
+            },
             {},
-            "expected in conversations a conversation that ends with a response, and this one ends with the user",
+            "expected in conversations a conversation that ends with a response, and this one "
+            "ends with the user",
         ),
-        ({"prompt": ["a", "b"], "response": ["c", "d"]}, {}, "expected a file of rows, not of columns"),
+        (
+            {"prompt": ["a", "b"], "response": ["c", "d"]},
+            {},
+            "expected a file of rows, not of columns",
+        ),
     ],
 )
-def test_a_row_without_them_is_named(values: Mapping[str, JSON], settings: dict[str, str], words: str) -> None:
+def test_a_row_without_them_is_named(
+    values: Mapping[str, JSON], settings: dict[str, str], words: str
+) -> None:
     with pytest.raises(DataError) as raised:
         read_responses(Row("data.jsonl", 7, values), ColumnSettings(**settings))
     assert str(raised.value).startswith("data.jsonl, row 7: ")

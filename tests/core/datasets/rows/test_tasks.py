@@ -15,8 +15,12 @@ from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
 
-def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> ScoreTasks:
-    tasks = ScoreTasks(DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda judge_task: None, numbers)  # type: ignore[arg-type]
+def units_of(
+    rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str
+) -> ScoreTasks:
+    tasks = ScoreTasks(
+        DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda judge_task: None, numbers
+    )  # type: ignore[arg-type]
     tasks.require_all()
     return tasks
 
@@ -26,7 +30,9 @@ def row(prompt: str, response: str, **more: JSON) -> Mapping[str, JSON]:
 
 
 def test_equal_rows_have_one_first_row() -> None:
-    tasks = units_of([row("p", "a", id=1), row("p", "b"), row("p", "a", id=2), row("p", "a", reference="c")])
+    tasks = units_of(
+        [row("p", "a", id=1), row("p", "b"), row("p", "a", id=2), row("p", "a", reference="c")]
+    )
     assert list(tasks.first_equal) == [0, 1, 0, 3]
 
 
@@ -49,9 +55,17 @@ def test_a_part_of_the_rows_keeps_their_numbers() -> None:
 
 
 def test_several_responses_have_places_of_their_own() -> None:
-    tasks = units_of([{"prompt": "p", "responses": ["a", "b"]}, {"prompt": "q", "responses": ["c", "d", "e"]}])
+    tasks = units_of(
+        [{"prompt": "p", "responses": ["a", "b"]}, {"prompt": "q", "responses": ["c", "d", "e"]}]
+    )
     assert tasks.places.count == 5
-    assert [tasks.places.row(place) for place in range(5)] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+    assert [tasks.places.row(place) for place in range(5)] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    ]
     assert list(tasks[1].uids) == ["row-2/1", "row-2/2", "row-2/3"]
     assert tasks.places.find(1, 2) == 4
     assert tasks.places.find(1, 3) is None
@@ -61,18 +75,38 @@ def test_several_responses_have_places_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("rows", "settings", "words"),
     [
-        ([row("p", "a"), {"prompt": "p"}], {}, "row 2: expected beside the prompt in prompt a response"),
+        (
+            [row("p", "a"), {"prompt": "p"}],
+            {},
+            "row 2: expected beside the prompt in prompt a response",
+        ),
         ([row("p", "a"), {"prompt": "p", "responses": ["a"]}], {}, "row 2: has several responses"),
-        ([row("p", "a")], {"reference_column": "gold"}, "row 1: expected a column gold (--reference_column)"),
+        (
+            [row("p", "a")],
+            {"reference_column": "gold"},
+            "row 1: expected a column gold (--reference_column)",
+        ),
         (
             [row("p", "a", gold=True)],
             {"reference_column": "gold"},
             "expected text, found bool (--reference_column=gold)",
         ),
         ([row("p", "a")], {"group_by": "g"}, "row 1: expected a column g (--group_by)"),
-        ([row("p", "a", g=1), row("p", "a", g=None)], {"group_by": "g"}, "row 2: expected a value in g"),
-        ([row("p", "a", g=1), row("q", "a", g=1)], {"group_by": "g"}, "as row 1, and another prompt"),
-        ([{"prompt": "p", "responses": ["a"], "g": 1}], {"group_by": "g"}, "--group_by: each row has several"),
+        (
+            [row("p", "a", g=1), row("p", "a", g=None)],
+            {"group_by": "g"},
+            "row 2: expected a value in g",
+        ),
+        (
+            [row("p", "a", g=1), row("q", "a", g=1)],
+            {"group_by": "g"},
+            "as row 1, and another prompt",
+        ),
+        (
+            [{"prompt": "p", "responses": ["a"], "g": 1}],
+            {"group_by": "g"},
+            "--group_by: each row has several",
+        ),
     ],
 )
 def test_rows_that_cannot_be_judged_are_named(
@@ -89,7 +123,9 @@ def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> N
             raise TaskError("responses: expected several")
 
     with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
-        ScoreTasks(DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
+        ScoreTasks(
+            DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check
+        ).require_all()
 
 
 ANSWER = {"role": "assistant", "content": "c"}
@@ -99,12 +135,28 @@ GOLD = [row("p", "mine", answer="gold"), {"prompt": "q", "response": None, "answ
 @pytest.mark.parametrize(
     ("rows", "settings", "words"),
     [
-        (GOLD, {}, "row 2: would be read from prompt, answer, and the first row from prompt, response"),
-        (GOLD[::-1], {}, "row 2: would be read from prompt, response, and the first row from prompt, answer"),
+        (
+            GOLD,
+            {},
+            "row 2: would be read from prompt, answer, and the first row from prompt, response",
+        ),
+        (
+            GOLD[::-1],
+            {},
+            "row 2: would be read from prompt, response, and the first row from prompt, answer",
+        ),
         (GOLD, {"response_column": "response"}, "row 2: expected a response"),
-        ([row("p", "a"), {"prompt": None, "context": "c", "response": "b"}], {}, "row 2: would be read from context"),
+        (
+            [row("p", "a"), {"prompt": None, "context": "c", "response": "b"}],
+            {},
+            "row 2: would be read from context",
+        ),
         ([row("p", "a"), row(" ", "b")], {}, "row 2: expected a prompt with some text in prompt"),
-        ([row("p", "a")], {"reference_column": "gold"}, "row 1: expected a column gold (--reference_column)"),
+        (
+            [row("p", "a")],
+            {"reference_column": "gold"},
+            "row 1: expected a column gold (--reference_column)",
+        ),
     ],
 )
 def test_no_other_column_takes_the_place_of_one_that_is_null(
@@ -115,12 +167,18 @@ def test_no_other_column_takes_the_place_of_one_that_is_null(
 
 
 def test_rows_of_json_may_have_another_schema_altogether() -> None:
-    rows = [row("p", "a"), {"question": "q", "answer": "b"}, {"messages": [{"role": "user", "content": "m"}, ANSWER]}]
+    rows = [
+        row("p", "a"),
+        {"question": "q", "answer": "b"},
+        {"messages": [{"role": "user", "content": "m"}, ANSWER]},
+    ]
     assert [task.judge_task.prompt for task in units_of(rows)] == ["p", "q", "m"]
 
 
 def test_a_pair_has_its_prompt_in_a_column_or_in_its_conversations() -> None:
-    pair = [[{"role": "user", "content": "q"}, {"role": "assistant", "content": text}] for text in "ab"]
+    pair = [
+        [{"role": "user", "content": "q"}, {"role": "assistant", "content": text}] for text in "ab"
+    ]
     rows = [
         {"prompt": "p", "chosen": "a", "rejected": "b"},
         {"prompt": None, "chosen": pair[0], "rejected": pair[1]},
@@ -138,7 +196,10 @@ def test_a_named_column_may_be_in_some_rows_of_json_alone() -> None:
 
 def test_the_columns_that_are_read_are_said_though_the_first_row_has_null_in_them() -> None:
     tasks = units_of([row("p", "a", reference=None, rubric=3), row("p", "b", reference="c")])
-    assert tasks.reader.columns == {"prompt and responses": "prompt, response", "reference": "reference"}
+    assert tasks.reader.columns == {
+        "prompt and responses": "prompt, response",
+        "reference": "reference",
+    }
 
 
 def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
@@ -146,6 +207,8 @@ def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
         {"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]},
         {"prompt": "system: Be brief.\n\nuser: Q"},
     ]
-    tasks = ScoreTasks(DataSet("data.jsonl", asked), ColumnSettings(), lambda judge_task: None, sampled=2)
+    tasks = ScoreTasks(
+        DataSet("data.jsonl", asked), ColumnSettings(), lambda judge_task: None, sampled=2
+    )
     assert tasks[0].judge_task == tasks[1].judge_task
     assert tasks.key(0) != tasks.key(1)

@@ -11,7 +11,15 @@ import pytest
 
 from tests import listwise
 from tests.command import Ended, eventually, serving, write_lines
-from tests.core.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, samples_of, score
+from tests.core.datasets.scoring import (
+    Scoring,
+    by_points,
+    rated,
+    read_rows,
+    response_in,
+    samples_of,
+    score,
+)
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 PROMPTS = [{"id": n, "prompt": f"Question {n}?"} for n in range(6)]
@@ -36,14 +44,18 @@ class Sampling(Scoring):
         self.policy = policy
 
     def __call__(self, *words: object, rows: Sequence[Mapping[str, Any]] | None = PROMPTS) -> Ended:
-        return super().__call__(f"--openai.base_url={self.policy.base_url}", "--retry_delay=0", *words, rows=rows)
+        return super().__call__(
+            f"--openai.base_url={self.policy.base_url}", "--retry_delay=0", *words, rows=rows
+        )
 
 
 @pytest.mark.slow
 def test_responses_are_asked_for_and_judged(tmp_path: Path) -> None:
     with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
-        ended = command("--responses_per_prompt=3", "--openai.model_name=m", "--eval_temperature=0.9")
+        ended = command(
+            "--responses_per_prompt=3", "--openai.model_name=m", "--eval_temperature=0.9"
+        )
     assert ended.code == 0, ended.said
     assert [{name: row[name] for name in PROMPTS[0]} for row in command.rows] == PROMPTS
     for row in command.rows:
@@ -53,9 +65,16 @@ def test_responses_are_asked_for_and_judged(tmp_path: Path) -> None:
         assert row["judge/score"] == [0.0, 0.25, 0.5]
         assert row["judge/status"] == ["ok"] * 3
     assert len(policy.requests) == 6
-    assert {(body["model"], body["n"], body["temperature"]) for body in policy.bodies} == {("m", 3, 0.9)}
+    assert {(body["model"], body["n"], body["temperature"]) for body in policy.bodies} == {
+        ("m", 3, 0.9)
+    }
     assert len(judge.requests) == 18
-    assert [sample["uid"] for sample in samples_of(command.out)][:4] == ["row-1/1", "row-1/2", "row-1/3", "row-2/1"]
+    assert [sample["uid"] for sample in samples_of(command.out)][:4] == [
+        "row-1/1",
+        "row-1/2",
+        "row-1/3",
+        "row-2/1",
+    ]
     calls = [len(each["run"]["policy_calls"]) for each in samples_of(command.out)]
     assert calls == [1, 0, 0] * 6  # one request for three responses
 
@@ -84,10 +103,16 @@ def test_a_conversation_stays_one_and_equal_prompts_are_asked_apart(tmp_path: Pa
         {"role": "assistant", "content": "Two"},
         {"role": "user", "content": "Three?"},
     ]
-    given = [{"messages": [*turns, {"role": "assistant", "content": "an answer that is there"}]}, {"messages": turns}]
+    given = [
+        {"messages": [*turns, {"role": "assistant", "content": "an answer that is there"}]},
+        {"messages": turns},
+    ]
     with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
-        assert command("--responses_per_prompt=2", "--custom_system_prompt=Be kind.", rows=given).code == 0
+        assert (
+            command("--responses_per_prompt=2", "--custom_system_prompt=Be kind.", rows=given).code
+            == 0
+        )
     system = {"role": "system", "content": "Be kind.\n\nBe brief."}
     assert [body["messages"] for body in policy.bodies] == [[system, *turns[1:]]] * 2
     assert [row["messages"] for row in command.rows] == [row["messages"] for row in given]
@@ -101,7 +126,9 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
     good = f"<think>4 is best</think>4 {LONG}"
 
     def policy_script(request: Json, number: int) -> Reply:
-        body = completion(good, "no tags at all, but long", "I must not", good.replace("4 points", "1 points"))
+        body = completion(
+            good, "no tags at all, but long", "I must not", good.replace("4 points", "1 points")
+        )
         body["choices"][2]["finish_reason"] = "content_filter"
         return Reply(body=body)
 
@@ -113,19 +140,28 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
     assert row["judge/status"] == ["ok", "invalid_completion", "invalid_completion", "ok"]
     assert row["judge/score"] == [0.75, None, None, 0.0]
     assert row["judge/explanation"][1:3] == ["no_open_tag", "the policy refused to answer"]
-    assert row["policy/response"] == [f"4 {LONG}", "no tags at all, but long", "I must not", f"1 {LONG}"]
+    assert row["policy/response"] == [
+        f"4 {LONG}",
+        "no tags at all, but long",
+        "I must not",
+        f"1 {LONG}",
+    ]
     assert row["policy/thinking"] == ["4 is best", None, None, "4 is best"]
     assert row["policy/finish_reason"] == ["stop", "stop", "content_filter", "stop"]
     assert sorted(response_in(body) for body in judge.bodies) == [f"1 {LONG}", f"4 {LONG}"]
     assert command.run.metrics["equal_responses"] == 0
-    assert command.run.metrics["mean_score"] == 0.75 / 4  # a malformed answer is an answer, and a wrong one
+    assert (
+        command.run.metrics["mean_score"] == 0.75 / 4
+    )  # a malformed answer is an answer, and a wrong one
     assert command.run.metrics["thinking_valid_rate"] == 0.5
     faults = [sample["thinking_fault"] for sample in samples_of(command.out)]
     assert faults == [None, "no_open_tag", "no_open_tag", None]
 
 
 @pytest.mark.slow
-def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_resuming(tmp_path: Path) -> None:
+def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_resuming(
+    tmp_path: Path,
+) -> None:
     is_broken = True
 
     def policy_script(request: Json, number: int) -> Reply | str:
@@ -151,7 +187,9 @@ def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_r
         assert (len(policy.requests), len(judge.requests)) == (before[0] + 1, before[1] + 1)
     (resumed,) = command.rows
     kept = [place for place in range(4) if place != failed]
-    assert [resumed["policy/response"][place] for place in kept] == [row["policy/response"][place] for place in kept]
+    assert [resumed["policy/response"][place] for place in kept] == [
+        row["policy/response"][place] for place in kept
+    ]
     assert resumed["judge/status"] == ["ok"] * 4
 
 
@@ -161,7 +199,9 @@ def test_no_row_waits_for_another(tmp_path: Path) -> None:
 
     async def waiting(request: Json, number: int) -> Reply:
         if number == 2:
-            await asyncio.to_thread(eventually, lambda: bool(judge.requests), "a request to the judge")
+            await asyncio.to_thread(
+                eventually, lambda: bool(judge.requests), "a request to the judge"
+            )
         return numbered(request, number)
 
     with serving(waiting) as policy, serving(rated(by_points)) as judge:
@@ -178,7 +218,10 @@ def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path) -> None:
         whole, samples = command.out.read_bytes(), command.run.without_run()
         command.out = tmp_path / "parts" / "scored.jsonl"
         command.out.parent.mkdir()
-        assert [command("--responses_per_prompt=2", f"--shard={n}/2").code for n in (1, 2)] == [0, 0]
+        assert [command("--responses_per_prompt=2", f"--shard={n}/2").code for n in (1, 2)] == [
+            0,
+            0,
+        ]
         asked_before = len(policy.requests), len(judge.requests)
         merged = command("--responses_per_prompt=2", "--merge=2")
         assert merged.code == 0, merged.said
@@ -208,9 +251,14 @@ def test_one_response_that_is_left_cannot_be_compared(tmp_path: Path) -> None:
         body["choices"][1]["finish_reason"] = "content_filter"
         return Reply(body=body)
 
-    with serving(policy_script) as policy, serving(listwise.judging(lambda text, place: 0.5)) as judge:
+    with (
+        serving(policy_script) as policy,
+        serving(listwise.judging(lambda text, place: 0.5)) as judge,
+    ):
         command = Sampling(tmp_path, policy, judge)
-        assert command("--judge=listwise", "--responses_per_prompt=2", rows=[*PROMPTS[:1]]).code == 1
+        assert (
+            command("--judge=listwise", "--responses_per_prompt=2", rows=[*PROMPTS[:1]]).code == 1
+        )
         assert not judge.requests
         rows = [{**PROMPTS[0], "baseline": f"2 {LONG}"}]
         command.out = tmp_path / "with_baseline.jsonl"
@@ -221,14 +269,28 @@ def test_one_response_that_is_left_cannot_be_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--openai.model_name=m",), "--openai.model_name: nothing reads it without --responses_per_prompt"),
-        (("--thinking_mode=true",), "--thinking_mode: nothing reads it without --responses_per_prompt"),
-        (("--responses_per_prompt=2", "--openai.server_type=vllm"), "--openai.server_type: nothing reads it"),
-        (("--responses_per_prompt=2", "--response_column=a"), "--response_column: nothing reads it with"),
+        (
+            ("--openai.model_name=m",),
+            "--openai.model_name: nothing reads it without --responses_per_prompt",
+        ),
+        (
+            ("--thinking_mode=true",),
+            "--thinking_mode: nothing reads it without --responses_per_prompt",
+        ),
+        (
+            ("--responses_per_prompt=2", "--openai.server_type=vllm"),
+            "--openai.server_type: nothing reads it",
+        ),
+        (
+            ("--responses_per_prompt=2", "--response_column=a"),
+            "--response_column: nothing reads it with",
+        ),
         (("--responses_per_prompt=0",), "--responses_per_prompt"),
     ],
 )
-def test_flags_that_nothing_reads_are_refused(tmp_path: Path, words: Sequence[str], said: str) -> None:
+def test_flags_that_nothing_reads_are_refused(
+    tmp_path: Path, words: Sequence[str], said: str
+) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
     ended = score(data, "--out", tmp_path / "scored.jsonl", "--offline", *words)
     assert (ended.code, said in ended.err) == (2, True), ended.err
@@ -236,7 +298,10 @@ def test_flags_that_nothing_reads_are_refused(tmp_path: Path, words: Sequence[st
 
 @pytest.mark.slow
 def test_stand_ins_of_policy_and_judge_and_a_row_without_a_prompt(tmp_path: Path) -> None:
-    data, out = write_lines(tmp_path / "data.jsonl", [PROMPTS[0], {"id": 3}]), tmp_path / "scored.jsonl"
+    data, out = (
+        write_lines(tmp_path / "data.jsonl", [PROMPTS[0], {"id": 3}]),
+        tmp_path / "scored.jsonl",
+    )
     words = ("--out", out, "--offline", "--responses_per_prompt=2")
     ended = score(data, *words)
     assert (ended.code, "row 2" in ended.err, "--prompt_column" in ended.err) == (2, True, True)

@@ -34,7 +34,10 @@ REASONS = {
 def quarantined(out: Path) -> dict[int, str]:
     rows = read_rows(out.with_name(f"{out.stem}.quarantine.jsonl"))
     assert all(str(row["place"]).endswith(f"data.jsonl, row {row['row']}") for row in rows)
-    assert all(row["column"] == ("rubric" if str(row["reason"]).startswith("rubric") else None) for row in rows)
+    assert all(
+        row["column"] == ("rubric" if str(row["reason"]).startswith("rubric") else None)
+        for row in rows
+    )
     return {row["row"]: row["reason"] for row in rows}  # type: ignore[misc]
 
 
@@ -43,8 +46,12 @@ def check(out: Path) -> None:
     rows = read_rows(out)
     scores = [{1: 0.0, 3: 0.5, 6: 1.0}.get(number) for number in range(7)]
     assert [row["judge/score"] for row in rows] == scores
-    assert [row["judge/status"] for row in rows] == ["ok" if n in GOOD else "bad_row" for n in range(7)]
-    assert [{name: row[name] for name in given} for row, given in zip(rows, ROWS, strict=True)] == ROWS
+    assert [row["judge/status"] for row in rows] == [
+        "ok" if n in GOOD else "bad_row" for n in range(7)
+    ]
+    assert [
+        {name: row[name] for name in given} for row, given in zip(rows, ROWS, strict=True)
+    ] == ROWS
     reasons = quarantined(out)
     assert sorted(reasons) == sorted(REASONS)
     for number, reason in REASONS.items():
@@ -89,7 +96,12 @@ def test_a_mended_row_is_judged_on_resuming_and_the_list_goes(command: Scoring) 
     assert command("--on_bad_row=skip", "--limit=2").code == 2  # there is no data
     assert command("--on_bad_row=skip", rows=ROWS[:2]).code == 0
     assert list(quarantined(command.out)) == [1]
-    assert command("--on_bad_row=skip", "--resume", rows=[{"prompt": "p0", "response": "2"}, ROWS[1]]).code == 0
+    assert (
+        command(
+            "--on_bad_row=skip", "--resume", rows=[{"prompt": "p0", "response": "2"}, ROWS[1]]
+        ).code
+        == 0
+    )
     assert command.column("judge/score") == [0.25, 0.0]
     assert len(command.judge.requests) == 2
     assert not command.out.with_name("scored.quarantine.jsonl").exists()
@@ -116,7 +128,12 @@ def test_a_group_is_judged_without_its_bad_rows(tmp_path: Path) -> None:
     ]
     data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
     with serving(lambda request, number: "[[A]]") as judge:
-        words = ("--judge=choice", "--group_by=g", "--on_bad_row=skip", f"--judge_base_url={judge.base_url}")
+        words = (
+            "--judge=choice",
+            "--group_by=g",
+            "--on_bad_row=skip",
+            f"--judge_base_url={judge.base_url}",
+        )
         ended = score(data, "--out", out, *words)
     assert ended.code == 0, ended.said
     assert len(judge.requests) == 1
@@ -129,7 +146,9 @@ def test_a_group_is_judged_without_its_bad_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_of_several_responses_and_lines_that_are_no_rows(command: Scoring) -> None:
-    command.data.write_text('{"prompt": "p", "responses": ["1", "5"]}\n{"prompt": "p"\n\n{"prompt": "q"}\n[1]\n')
+    command.data.write_text(
+        '{"prompt": "p", "responses": ["1", "5"]}\n{"prompt": "p"\n\n{"prompt": "q"}\n[1]\n'
+    )
     ended = command()
     assert (ended.code, command.judge.requests) == (2, [])
     assert "data.jsonl, row 2: not JSON: " in ended.said
@@ -145,4 +164,7 @@ def test_rows_of_several_responses_and_lines_that_are_no_rows(command: Scoring) 
 
 def test_where_no_row_can_be_judged_there_is_an_error(command: Scoring) -> None:
     ended = command("--on_bad_row=skip", rows=[{"prompt": "p"}] * 3)
-    assert (ended.code, "row 1: expected beside the prompt in prompt a response" in ended.said) == (2, True)
+    assert (ended.code, "row 1: expected beside the prompt in prompt a response" in ended.said) == (
+        2,
+        True,
+    )

@@ -19,7 +19,10 @@ from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.core.datasets.scoring import Scoring, by_points, rated, response_in
 from tests.scripted import Json, Reply, Script
 
-ROWS = [{"prompt": f"question {number}", "response": f"{number % 5 + 1} points, {number}"} for number in range(12)]
+ROWS = [
+    {"prompt": f"question {number}", "response": f"{number % 5 + 1} points, {number}"}
+    for number in range(12)
+]
 PRICES = ("--judge_price_input=1", "--judge_price_output=2")
 KINDS = ("openai", "anthropic")
 POINTS = rated(by_points)
@@ -27,7 +30,13 @@ POINTS = rated(by_points)
 
 def in_batches(kind: str, *words: str) -> Sequence[str]:
     api = kind if kind == "anthropic" else "openai"
-    return [f"--judge_batch={kind}", f"--judge_api={api}", "--judge_batch_poll=0.005", *PRICES, *words]
+    return [
+        f"--judge_batch={kind}",
+        f"--judge_api={api}",
+        "--judge_batch_poll=0.005",
+        *PRICES,
+        *words,
+    ]
 
 
 def without_run(samples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -35,7 +44,9 @@ def without_run(samples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, A
 
 
 @contextmanager
-def batches(folder: Path, script: Script = POINTS, **options: Any) -> Iterator[tuple[BatchEndpoint, Scoring]]:
+def batches(
+    folder: Path, script: Script = POINTS, **options: Any
+) -> Iterator[tuple[BatchEndpoint, Scoring]]:
     """An endpoint that takes batches, and the command with it as the judge."""
     with serving(BatchEndpoint(script, **options)) as judge:
         assert isinstance(judge, BatchEndpoint)
@@ -90,7 +101,10 @@ def failing(batch: SentBatch, lines: list[Line]) -> list[Line]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", [None, expired, shuffled, failing])
 def test_the_samples_are_those_of_a_live_run_and_cost_half(
-    tmp_path: Path, live: Scoring, kind: str, fault: Callable[[SentBatch, list[Line]], list[Line]] | None
+    tmp_path: Path,
+    live: Scoring,
+    kind: str,
+    fault: Callable[[SentBatch, list[Line]], list[Line]] | None,
 ) -> None:
     with batches(tmp_path, looks=3, fault=fault) as (judge, scoring):
         ended = scoring(*in_batches(kind), rows=ROWS)
@@ -100,12 +114,15 @@ def test_the_samples_are_those_of_a_live_run_and_cost_half(
     assert judge.live == 0 and len(judge.batches) == (1 if fault is None else 2)
     assert (
         max(judge.asked.values()) <= 2
-        and sum(judge.asked.values()) == len(ROWS) + {None: 0, expired: 6, shuffled: 1, failing: 3}[fault]
+        and sum(judge.asked.values())
+        == len(ROWS) + {None: 0, expired: 6, shuffled: 1, failing: 3}[fault]
     )
     assert cost_of(scoring) == pytest.approx(cost_of(live) / 2)
 
 
-def test_what_a_batch_left_out_is_sent_live_at_the_live_price(tmp_path: Path, live: Scoring) -> None:
+def test_what_a_batch_left_out_is_sent_live_at_the_live_price(
+    tmp_path: Path, live: Scoring
+) -> None:
     with batches(tmp_path, fault=expired) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--judge_batch_fallback=live"), rows=ROWS)
     assert ended.code == 0, ended.said
@@ -120,11 +137,19 @@ def test_a_request_is_sent_again_a_bounded_number_of_times(tmp_path: Path) -> No
 
     with batches(tmp_path, fault=never) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--judge_batch_retries=2"), rows=ROWS)
-    assert ended.code == 1 and "results have no line of it" in scoring.run.path.joinpath("failures.jsonl").read_text()
-    assert len(judge.batches) == 3 and sum(status != "ok" for status in scoring.column("judge/status")) == 1
+    assert (
+        ended.code == 1
+        and "results have no line of it" in scoring.run.path.joinpath("failures.jsonl").read_text()
+    )
+    assert (
+        len(judge.batches) == 3
+        and sum(status != "ok" for status in scoring.column("judge/status")) == 1
+    )
 
 
-def test_a_verdict_that_cannot_be_read_is_drawn_again_in_a_further_batch(tmp_path: Path, live: Scoring) -> None:
+def test_a_verdict_that_cannot_be_read_is_drawn_again_in_a_further_batch(
+    tmp_path: Path, live: Scoring
+) -> None:
     asked: Counter[str] = Counter()
 
     def unsure(request: Json, number: int) -> str | Reply:
@@ -149,14 +174,17 @@ def test_the_limits_of_rows_and_lines_make_several_batches(tmp_path: Path, live:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("status", "message"), [(400, "requests.2.params: too long"), (400, "line 3 is wrong"), (413, "too large")]
+    ("status", "message"),
+    [(400, "requests.2.params: too long"), (400, "line 3 is wrong"), (413, "too large")],
 )
 def test_one_request_that_is_refused_does_not_fail_the_others(
     tmp_path: Path, kind: str, status: int, message: str
 ) -> None:
     def refusal(batch: SentBatch) -> tuple[int, str] | None:
         is_there = any("3 points, 2" in json.dumps(body) for body in batch.requests.values())
-        return (status, message) if (len(batch.requests) > 6 if status == 413 else is_there) else None
+        return (
+            (status, message) if (len(batch.requests) > 6 if status == 413 else is_there) else None
+        )
 
     with batches(tmp_path) as (judge, scoring):
         judge.refuses = refusal
@@ -170,21 +198,33 @@ def test_one_request_that_is_refused_does_not_fail_the_others(
 def test_a_batch_that_fails_after_its_upload_names_the_lines_that_do(tmp_path: Path) -> None:
     def invalid(batch: SentBatch, lines: list[Line]) -> list[Line]:
         if len(lines) == len(ROWS):
-            batch.state, batch.errors = "failed", [{"code": "invalid", "message": "no such field", "line": 4}]
+            batch.state, batch.errors = (
+                "failed",
+                [{"code": "invalid", "message": "no such field", "line": 4}],
+            )
         return lines
 
     def exhausted(batch: SentBatch, lines: list[Line]) -> list[Line]:
-        batch.state, batch.errors = "failed", [{"code": "token_limit_exceeded", "message": "Enqueued tokens: too many"}]
+        batch.state, batch.errors = (
+            "failed",
+            [{"code": "token_limit_exceeded", "message": "Enqueued tokens: too many"}],
+        )
         return lines
 
     with batches(tmp_path, fault=invalid) as (judge, scoring):
         assert scoring(*in_batches("openai", "--max_judge_error_rate=1"), rows=ROWS).code == 0
-        assert [row["response"] for row in scoring.rows if row["judge/status"] != "ok"] == ["4 points, 3"]
+        assert [row["response"] for row in scoring.rows if row["judge/status"] != "ok"] == [
+            "4 points, 3"
+        ]
         assert [len(batch.requests) for batch in judge.batches] == [12, 11]
 
         judge.fault, scoring.out = exhausted, tmp_path / "other.jsonl"
         ended = scoring(*in_batches("openai"))
-        assert ended.code == 1 and "Enqueued tokens: too many" in ended.said and "--resume" in ended.said
+        assert (
+            ended.code == 1
+            and "Enqueued tokens: too many" in ended.said
+            and "--resume" in ended.said
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -214,7 +254,13 @@ def endless(number: int = 0) -> SentBatch:
 def test_a_busy_provider_has_created_nothing_and_no_other_batch_is_waited_for(
     tmp_path: Path, live: Scoring, kind: str, status: int
 ) -> None:
-    answers = iter([web.json_response({"error": {"message": "busy"}}, status=status, headers={"Retry-After": "0"})])
+    answers = iter(
+        [
+            web.json_response(
+                {"error": {"message": "busy"}}, status=status, headers={"Retry-After": "0"}
+            )
+        ]
+    )
     asked: list[tuple[str, str]] = []
 
     def busy(method: str, path: str) -> web.Response | None:
@@ -228,14 +274,22 @@ def test_a_busy_provider_has_created_nothing_and_no_other_batch_is_waited_for(
     assert ended.code == 0, ended.said
     assert [batch.name for batch in judge.batches] == ["other", "batch_1"]
     assert scoring.out.read_bytes() == live.out.read_bytes()
-    assert not [path for method, path in asked if method == "GET" and path.endswith(("batches", "batches?limit=100"))]
+    assert not [
+        path
+        for method, path in asked
+        if method == "GET" and path.endswith(("batches", "batches?limit=100"))
+    ]
 
 
-def test_a_lost_batch_that_has_ended_is_found_beside_one_that_goes_on(tmp_path: Path, live: Scoring) -> None:
+def test_a_lost_batch_that_has_ended_is_found_beside_one_that_goes_on(
+    tmp_path: Path, live: Scoring
+) -> None:
     answers = iter([web.Response(status=502, text="proxy")])
     with batches(tmp_path) as (judge, scoring):
         judge.batches.append(endless())
-        judge.after = lambda method, path: next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
+        judge.after = lambda method, path: (
+            next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
+        )
         ended = scoring(*in_batches("anthropic"), rows=ROWS)
     assert ended.code == 0, ended.said
     assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
@@ -249,21 +303,31 @@ def test_a_batch_that_is_not_found_is_created_anew_after_a_time_and_that_is_said
     answers = iter([web.Response(status=502, text="proxy")])
     with batches(tmp_path) as (judge, scoring):
         judge.batches.append(endless())
-        judge.before = lambda method, path: next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
+        judge.before = lambda method, path: (
+            next(answers, None) if (method, path[-7:]) == ("POST", "batches") else None
+        )
         ended = scoring(*in_batches("anthropic"), rows=ROWS)
     assert ended.code == 0, ended.said
     assert "waiting for other to end, since one may be it" in ended.said
     assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
 
 
-def test_polling_waits_where_it_is_told_to_and_ends_the_run_where_the_key_is_refused(tmp_path: Path) -> None:
-    answers = iter([web.Response(status=429, headers={"Retry-After": "0"}), web.Response(status=500)])
+def test_polling_waits_where_it_is_told_to_and_ends_the_run_where_the_key_is_refused(
+    tmp_path: Path,
+) -> None:
+    answers = iter(
+        [web.Response(status=429, headers={"Retry-After": "0"}), web.Response(status=500)]
+    )
     with batches(tmp_path, looks=3) as (judge, scoring):
-        judge.before = lambda method, path: next(answers, None) if path == "/batches/batch_0" else None
+        judge.before = lambda method, path: (
+            next(answers, None) if path == "/batches/batch_0" else None
+        )
         assert scoring(*in_batches("openai", "--retry_delay=0.01"), rows=ROWS).code == 0
 
         scoring.out = tmp_path / "other.jsonl"
-        judge.before = lambda method, path: web.Response(status=401) if path == "/batches/batch_1" else None
+        judge.before = lambda method, path: (
+            web.Response(status=401) if path == "/batches/batch_1" else None
+        )
         ended = scoring(*in_batches("openai"))
         assert ended.code == 1 and "batch 1" in ended.said and "--resume" in ended.said
         judge.before = lambda method, path: None
@@ -271,18 +335,27 @@ def test_polling_waits_where_it_is_told_to_and_ends_the_run_where_the_key_is_ref
         assert len(judge.batches) == 2
 
 
-def test_a_resumed_run_takes_up_its_batches_and_a_live_one_is_an_error(tmp_path: Path, live: Scoring) -> None:
+def test_a_resumed_run_takes_up_its_batches_and_a_live_one_is_an_error(
+    tmp_path: Path, live: Scoring
+) -> None:
     with batches(tmp_path) as (judge, scoring):
-        judge.before = lambda method, path: web.Response(status=403) if path.startswith("/batches/") else None
+        judge.before = lambda method, path: (
+            web.Response(status=403) if path.startswith("/batches/") else None
+        )
         assert scoring(*in_batches("openai", "--budget_calls=12"), rows=ROWS).code == 1
         live_now = scoring(*PRICES, "--resume")
         assert live_now.code == 2 and "12 requests of the run are in batches" in live_now.said
 
-        shown = called(lambda: batch_command.main([str(scoring.out)], prog="judgegym batch"), clean_environment())
+        shown = called(
+            lambda: batch_command.main([str(scoring.out)], prog="judgegym batch"),
+            clean_environment(),
+        )
         assert shown.code == 1 and "batch 1: 0 of 12 done, uploading" in shown.out
         judge.before = lambda method, path: None
         words = [str(scoring.run.path), "--cancel"]
-        cancelled = called(lambda: batch_command.main(words, prog="judgegym batch"), clean_environment())
+        cancelled = called(
+            lambda: batch_command.main(words, prog="judgegym batch"), clean_environment()
+        )
         assert cancelled.code == 0 and "batch 1: 12 of 12 done" in cancelled.out
 
         ended = scoring(*in_batches("openai", "--budget_calls=12"), "--resume")
@@ -292,7 +365,9 @@ def test_a_resumed_run_takes_up_its_batches_and_a_live_one_is_an_error(tmp_path:
 
 
 def shown_batches(*words: object) -> Ended:
-    return called(lambda: batch_command.main([*map(str, words)], prog="judgegym batch"), clean_environment())
+    return called(
+        lambda: batch_command.main([*map(str, words)], prog="judgegym batch"), clean_environment()
+    )
 
 
 def test_a_cancelled_batch_of_a_folder_is_said_to_be_so(tmp_path: Path) -> None:
@@ -300,7 +375,14 @@ def test_a_cancelled_batch_of_a_folder_is_said_to_be_so(tmp_path: Path) -> None:
     run.mkdir()
     sent.mkdir()
     (sent / "name-1.jsonl").write_text("{}\n")
-    batch: Json = {"batch": 1, "at": 0, "kind": "folder", "endpoint": str(sent), "model": "m", "requests": [[0, "a"]]}
+    batch: Json = {
+        "batch": 1,
+        "at": 0,
+        "kind": "folder",
+        "endpoint": str(sent),
+        "model": "m",
+        "requests": [[0, "a"]],
+    }
     write_lines(run / "batches.jsonl", [{"run": "name"}, batch, {"batch": 1, "id": "name-1"}])
     assert "batch 1: 0 of 1 done, waits for" in shown_batches(run).out
     cancelled = shown_batches(tmp_path / "out.jsonl", "--cancel")
@@ -338,15 +420,21 @@ def test_a_folder_is_answered_by_another_program(tmp_path: Path, live: Scoring) 
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["404", "never created"])
-def test_a_batch_that_does_not_exist_any_more_is_sent_again(tmp_path: Path, live: Scoring, is_known: bool) -> None:
+def test_a_batch_that_does_not_exist_any_more_is_sent_again(
+    tmp_path: Path, live: Scoring, is_known: bool
+) -> None:
     with batches(tmp_path) as (judge, scoring):
-        judge.before = lambda method, path: web.Response(status=403) if path.startswith("/batches/") else None
+        judge.before = lambda method, path: (
+            web.Response(status=403) if path.startswith("/batches/") else None
+        )
         assert scoring(*in_batches("openai"), rows=ROWS).code == 1
         judge.before = lambda method, path: None
         judge.batches.clear()
         if not is_known:
             path = scoring.run.path / "batches.jsonl"
-            lines = [line for line in path.read_text().splitlines(keepends=True) if '"id"' not in line]
+            lines = [
+                line for line in path.read_text().splitlines(keepends=True) if '"id"' not in line
+            ]
             path.write_text("".join(lines))
         ended = scoring(*in_batches("openai"), "--resume")
         assert ended.code == 0, ended.said

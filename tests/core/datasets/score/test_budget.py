@@ -20,7 +20,10 @@ QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sea blue?")
 
 
 def words_of(kind: JudgeKind) -> Sequence[str]:
-    values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in SETTINGS[kind].items()}
+    values = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in SETTINGS[kind].items()
+    }
     return [f"--judge={kind}", *(f"--{name}={value}" for name, value in values.items())]
 
 
@@ -39,7 +42,9 @@ def going_on(said: str) -> Sequence[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(tmp_path: Path, kind: JudgeKind) -> None:
+def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(
+    tmp_path: Path, kind: JudgeKind
+) -> None:
     data = write_lines(tmp_path / "data.jsonl", rows_of(kind))
     with serving(verdict) as judge:
         words = [data, f"--judge_base_url={judge.base_url}", *words_of(kind)]
@@ -48,7 +53,13 @@ def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(tmp
 
     out = tmp_path / "parts.jsonl"
     with serving(verdict) as judge:
-        again: Sequence[object] = [*words[:1], f"--judge_base_url={judge.base_url}", *words[2:], "--out", out]
+        again: Sequence[object] = [
+            *words[:1],
+            f"--judge_base_url={judge.base_url}",
+            *words[2:],
+            "--out",
+            out,
+        ]
         budget = 1
         ended = score(*again, f"--budget_calls={budget}")
         while budget < needed:
@@ -73,9 +84,14 @@ def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_pa
     with serving(failing) as judge:
         command = Scoring(tmp_path, judge)
         for _ in range(3):
-            ended = command("--resume", "--budget_calls=11", "--judge_max_concurrency=3", rows=rows_to_judge(20))
+            ended = command(
+                "--resume", "--budget_calls=11", "--judge_max_concurrency=3", rows=rows_to_judge(20)
+            )
             assert (ended.code, len(judge.requests)) == (3, 11)
-    assert "the budget of 11 calls is spent" in ended.said and "8 of 20 responses are judged" in ended.said
+    assert (
+        "the budget of 11 calls is spent" in ended.said
+        and "8 of 20 responses are judged" in ended.said
+    )
     assert not command.out.exists()
 
 
@@ -98,19 +114,29 @@ def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_p
 def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_path: Path) -> None:
     with serving(lambda request, number: Reply(body=completion(verdict(request)))) as judge:
         command = Scoring(tmp_path, judge)
-        words = ("--judge_price_output=1e6", "--judge_max_tokens=10", "--budget_usd=18", "--judge_max_concurrency=1")
+        words = (
+            "--judge_price_output=1e6",
+            "--judge_max_tokens=10",
+            "--budget_usd=18",
+            "--judge_max_concurrency=1",
+        )
         unknown = command(*words, rows=rows_to_judge(20))
         assert (unknown.code, len(judge.requests)) == (2, 0)
         assert "--judge_price_input and --judge_price_output" in unknown.said
         ended = command(*words, "--judge_price_input=0")
-        assert (ended.code, len(judge.requests)) == (3, 2)  # of five dollars each, which could have been ten
+        assert (ended.code, len(judge.requests)) == (
+            3,
+            2,
+        )  # of five dollars each, which could have been ten
         assert "(2 calls and $10.00 in all)" in ended.said
         assert going_on(ended.said)[-1] == "--budget_usd=36"
         ended = command(*words, "--judge_price_input=0", "--judge_price_output=1", "--resume")
         assert (ended.code, len(judge.requests), len(command.rows)) == (0, 20, 20), ended.said
 
 
-def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp_path: Path) -> None:
+def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(
+    tmp_path: Path,
+) -> None:
     def uncounted(request: Json, number: int) -> Reply:
         return Reply(body={"choices": completion(verdict(request))["choices"]})
 
@@ -133,14 +159,20 @@ def test_judge_and_policy_share_a_budget(tmp_path: Path) -> None:
     out = tmp_path / "scored.jsonl"
 
     def respond(request: Json, number: int) -> Reply:
-        return Reply(body=completion(*(f"{number}.{place} scatters light." for place in range(request.get("n", 1)))))
+        return Reply(
+            body=completion(
+                *(f"{number}.{place} scatters light." for place in range(request.get("n", 1)))
+            )
+        )
 
     with serving(respond) as policy, serving(verdict) as judge:
         words = [f"--judge_base_url={judge.base_url}", f"--openai.base_url={policy.base_url}"]
         words += ["--responses_per_prompt=3", "--judge=listwise", "--listwise_orders=2"]
         for budget in range(1, 9):
             ended = score(data, "--out", out, *words, "--resume", f"--budget_calls={budget}")
-            assert (ended.code, len(policy.requests) + len(judge.requests)) == (3, budget), ended.said
+            assert (ended.code, len(policy.requests) + len(judge.requests)) == (3, budget), (
+                ended.said
+            )
         ended = score(data, "--out", out, *words, "--resume", "--budget_calls=9")
         assert (ended.code, len(policy.requests), len(judge.requests)) == (0, 3, 6), ended.said
     assert len(read_rows(out)) == 3

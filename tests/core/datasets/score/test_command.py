@@ -16,7 +16,8 @@ from tests.command import serving
 from tests.core.datasets.scoring import Scoring, by_points, response_in, score
 
 ROWS = [
-    {"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "source": "ab"[n % 2]} for n in range(20)
+    {"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "source": "ab"[n % 2]}
+    for n in range(20)
 ]
 
 
@@ -40,7 +41,11 @@ def test_a_run_of_rows_with_a_response_each(command: Scoring) -> None:
     assert (again.code, "--resume" in again.err) == (2, True), "a run is not overwritten"
     ended = score("--config", run_directory_of(command.out) / "config.yaml", "--resume")
     assert (ended.code, command.out.read_bytes()) == (0, before), ended.said
-    changed = command("--category_column=source", "--resume", rows=[*ROWS[:3], {**ROWS[3], "source": "c"}, *ROWS[4:]])
+    changed = command(
+        "--category_column=source",
+        "--resume",
+        rows=[*ROWS[:3], {**ROWS[3], "source": "c"}, *ROWS[4:]],
+    )
     assert changed.code == 0, changed.said
     assert "".join(sample["category"] for sample in command.samples) == "abac" + "ab" * 8
     assert len(command.judge.requests) == 20, "nothing was asked again"
@@ -60,9 +65,14 @@ def test_equal_rows_are_judged_once_and_an_empty_response_costs_no_call(command:
 def test_changed_and_new_rows_alone_are_judged_on_resuming(command: Scoring) -> None:
     command(rows=ROWS)
     new = {"prompt": "new", "response": "5 points"}
-    ended = command("--resume", rows=[*ROWS[:3], {**ROWS[3], "response": "1 points"}, *ROWS[4:], new])
+    ended = command(
+        "--resume", rows=[*ROWS[:3], {**ROWS[3], "response": "1 points"}, *ROWS[4:], new]
+    )
     assert ended.code == 0, ended.said
-    assert sorted(response_in(body) for body in command.judge.bodies[20:]) == ["1 points", "5 points"]
+    assert sorted(response_in(body) for body in command.judge.bodies[20:]) == [
+        "1 points",
+        "5 points",
+    ]
     assert command.column("judge/score")[3] == 0.0
 
 
@@ -74,7 +84,12 @@ def test_several_responses_of_a_row_are_lists(command: Scoring) -> None:
     ended = command(rows=rows)
     assert ended.code == 0
     assert command.column("judge/score") == [[0.0, 1.0, 0.0], [0.5]]
-    assert [sample["uid"] for sample in command.samples] == ["row-1/1", "row-1/2", "row-1/3", "row-2/1"]
+    assert [sample["uid"] for sample in command.samples] == [
+        "row-1/1",
+        "row-1/2",
+        "row-1/3",
+        "row-2/1",
+    ]
     assert len(command.judge.requests) == 3
     for folder, rule in (("best", "--best"), ("pairs", "--pairs")):
         assert f"--out {command.out.parent / folder / 'train.jsonl'} {rule}" in ended.out
@@ -82,13 +97,20 @@ def test_several_responses_of_a_row_are_lists(command: Scoring) -> None:
 
 @pytest.mark.slow
 def test_rows_of_a_group_are_judged_together(command: Scoring) -> None:
-    rows = [{"g": g, "prompt": f"p{g}", "response": text} for g, text in ((1, "a"), (2, "b"), (2, "c"), (1, "d"))]
+    rows = [
+        {"g": g, "prompt": f"p{g}", "response": text}
+        for g, text in ((1, "a"), (2, "b"), (2, "c"), (1, "d"))
+    ]
     ended = command("--judge=listwise", "--offline", rows=rows)
     assert ended.code == 2
     assert "--judge_base_url: --offline asks stand-ins" in ended.err
     words = (command.data, "--out", command.out, "--judge=listwise", "--offline")
     ended = score(*words)
-    assert (ended.code, "row 1: responses: expected several" in ended.err, "--group_by" in ended.err) == (2, True, True)
+    assert (
+        ended.code,
+        "row 1: responses: expected several" in ended.err,
+        "--group_by" in ended.err,
+    ) == (2, True, True)
     assert score(*words, "--group_by=g").code == 0
     assert all(isinstance(found, float) for found in command.column("judge/score"))
 
@@ -97,7 +119,9 @@ def test_rows_of_a_group_are_judged_together(command: Scoring) -> None:
 def test_how_responses_come_together_is_said_where_one_is_alone_and_not_where_there_are_too_many(
     command: Scoring, count: int, said: str
 ) -> None:
-    ended = command("--judge=choice", rows=[{"prompt": "p", "responses": [str(n) for n in range(count)]}])
+    ended = command(
+        "--judge=choice", rows=[{"prompt": "p", "responses": [str(n) for n in range(count)]}]
+    )
     assert (ended.code, said in ended.err) == (2, True), ended.said
 
 
@@ -107,7 +131,9 @@ def test_equal_groups_that_move_up_keep_whose_score_is_whose(command: Scoring) -
     rows = [{"g": n // 2, "prompt": "p", "response": f"{4 * (n % 2) + 1} points"} for n in range(6)]
     assert command("--group_by=g", rows=rows).code == 0
     assert command("--group_by=g", "--resume", rows=rows[1:]).code == 0
-    assert command.column("judge/score") == [(by_points(response) - 1) / 4 for response in command.column("response")]
+    assert command.column("judge/score") == [
+        (by_points(response) - 1) / 4 for response in command.column("response")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,11 +141,17 @@ def test_equal_groups_that_move_up_keep_whose_score_is_whose(command: Scoring) -
     [
         ((), "expected a data set"),
         (("missing.jsonl",), "--out: expected the file to write"),
-        (("missing.jsonl", "--out", "x.jsonl", "--offline"), "missing.jsonl: there is no such file"),
+        (
+            ("missing.jsonl", "--out", "x.jsonl", "--offline"),
+            "missing.jsonl: there is no such file",
+        ),
         (("missing.jsonl", "--out", "x.jsonl", "--jugde=peer"), "--jugde"),
         (("missing.jsonl", "--out", "x.jsonl", "--judge=best"), "--judge"),
         (("missing.jsonl", "--out", "x.jsonl", '--faults={"500": 0.1}'), "--offline"),
-        (("missing.jsonl", "--out", "x.jsonl", "--aspects=harmfulness"), "nothing reads it without --judge=aspect"),
+        (
+            ("missing.jsonl", "--out", "x.jsonl", "--aspects=harmfulness"),
+            "nothing reads it without --judge=aspect",
+        ),
     ],
 )
 def test_bad_input_is_one_message(words: Sequence[str], said: str) -> None:
@@ -138,7 +170,9 @@ def test_the_first_rows_are_tried_and_then_the_others(command: Scoring) -> None:
         assert len(command.judge.requests) == before + asked
         assert out.read_bytes().splitlines() == whole.splitlines()[:limit]
     ended = command("--limit=4", "--resume")
-    assert (ended.code, "row-5 is judged, and --limit 4 leaves it out" in ended.err) == (2, True), ended.said
+    assert (ended.code, "row-5 is judged, and --limit 4 leaves it out" in ended.err) == (2, True), (
+        ended.said
+    )
     assert command("--resume").code == 0
     assert (len(command.judge.requests), out.read_bytes()) == (20 + 20, whole)
     assert "expected --limit, or --shard and --merge" in command("--limit=4", "--shard=1/2").err
@@ -146,14 +180,21 @@ def test_the_first_rows_are_tried_and_then_the_others(command: Scoring) -> None:
 
 @pytest.mark.slow
 def test_a_limit_does_not_divide_a_group(command: Scoring) -> None:
-    rows = [{"g": n // 3, "prompt": f"Question {n // 3}", "response": f"{n % 5 + 1} points"} for n in range(9)]
+    rows = [
+        {"g": n // 3, "prompt": f"Question {n // 3}", "response": f"{n % 5 + 1} points"}
+        for n in range(9)
+    ]
     assert command("--group_by=g", "--limit=4", rows=rows).code == 0
     assert command.column("g") == [0, 0, 0, 1, 1, 1]
 
 
 def test_help_lists_the_most_used_settings_in_their_order() -> None:
     ended = score("--help")
-    flags = [line.split()[0].removeprefix("--") for line in ended.out.splitlines() if line.startswith("  --")]
+    flags = [
+        line.split()[0].removeprefix("--")
+        for line in ended.out.splitlines()
+        if line.startswith("  --")
+    ]
     of_rubrics = AnyJudgeSettings.with_choices(["judge=rubric"]).model_fields
     others = with_all_choices(AnyJudgeSettings).model_fields.keys() - of_rubrics
     assert flags == [name for name in MOST_USED if name not in others]
@@ -163,9 +204,15 @@ def test_help_lists_the_most_used_settings_in_their_order() -> None:
 
 @pytest.mark.slow
 def test_the_mean_and_the_cost_of_the_progress_are_those_of_the_result(command: Scoring) -> None:
-    words = ("--judge_price_input=100000", "--judge_price_output=0")  # a dollar for each of the 20 answers
+    words = (
+        "--judge_price_input=100000",
+        "--judge_price_output=0",
+    )  # a dollar for each of the 20 answers
     empty = {"id": 20, "prompt": "Say nothing.", "response": "", "source": "a"}  # 0 in the mean
-    assert command(*words, "--budget_calls=12", "--judge_max_concurrency=1", rows=[*ROWS, empty]).code == 3
+    assert (
+        command(*words, "--budget_calls=12", "--judge_max_concurrency=1", rows=[*ROWS, empty]).code
+        == 3
+    )
     ended = command(*words, "--resume")
     assert "21 of 21 responses" in ended.err and "mean score 0.476" in ended.err
     assert "0.4762" in ended.out.splitlines()[1]
@@ -177,13 +224,20 @@ def test_a_flag_that_may_stand_alone_takes_the_word_after_it() -> None:
     words = ("data.jsonl", "--out", "scored.jsonl", "--show_config")
     changed, everything = score(*words, "changed", "--offline"), score(*words, "--offline")
     assert changed.code == everything.code == 0
-    assert {line.split()[0] for line in changed.out.splitlines()} == {"data", "out", "show_config", "offline"}
+    assert {line.split()[0] for line in changed.out.splitlines()} == {
+        "data",
+        "out",
+        "show_config",
+        "offline",
+    }
     assert len(everything.out.splitlines()) > 50
 
 
 def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows(command: Scoring) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    low = sum(1 for _ in Path("/dev/fd").iterdir()) + 100  # other tests of this process may have left files open
+    low = (
+        sum(1 for _ in Path("/dev/fd").iterdir()) + 100
+    )  # other tests of this process may have left files open
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(low, hard), hard))
     try:
         assert command(rows=[{"prompt": "Q", "response": "3 points"}]).code == 0

@@ -21,7 +21,12 @@ ROWS = [
     {"prompt": "How much is 6 * 7?", "response": "41", "reference": "42"},
     {"prompt": "Why?", "response": "Because.", "reference": "It is so."},
 ]
-RULE_FIRST = ("--judge=composite", "--reward=rule,rubric", "--rule=number", "--combine=first_that_says")
+RULE_FIRST = (
+    "--judge=composite",
+    "--reward=rule,rubric",
+    "--rule=number",
+    "--combine=first_that_says",
+)
 
 
 @pytest.fixture
@@ -51,7 +56,11 @@ def test_plan_has_the_calls_and_the_price_of_each_part(scoring: Scoring) -> None
 def parts_at(endpoint: ScriptedEndpoint) -> dict[str, Any]:
     parts = {
         "own": {"judge": "rubric", "judge_base_url": endpoint.base_url},
-        "same": {"judge": "rubric", "judge_model_name": "other", "judge_api_key_env": "NO_SUCH_KEY"},
+        "same": {
+            "judge": "rubric",
+            "judge_model_name": "other",
+            "judge_api_key_env": "NO_SUCH_KEY",
+        },
     }
     return {"judge": "composite", "reward": parts}
 
@@ -67,12 +76,27 @@ def test_offline_asks_no_endpoint_of_a_part(tmp_path: Path) -> None:
         assert "judged by offline-judge" in ended.out
         config.write_text(yaml.safe_dump({"env": parts_at(endpoint)}))
         where = f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
-        ended = in_process("evaluate", "--offline", "--config", str(config), *where, env_type=PromptsEnv)
+        ended = in_process(
+            "evaluate", "--offline", "--config", str(config), *where, env_type=PromptsEnv
+        )
         assert ended.code == 0, ended.said
         assert not endpoint.requests
-        with serving("[FEEDBACK] fine [SCORE] 5") as named:  # by the command line, and so it is asked for every part
-            words = f"--env.judge_base_url={named.base_url}", f"--env.data_dir_to_save_evals={tmp_path / 'named'}"
-            ended = in_process("evaluate", "--offline", "--config", str(config), where[0], *words, env_type=PromptsEnv)
+        with serving(
+            "[FEEDBACK] fine [SCORE] 5"
+        ) as named:  # by the command line, and so it is asked for every part
+            words = (
+                f"--env.judge_base_url={named.base_url}",
+                f"--env.data_dir_to_save_evals={tmp_path / 'named'}",
+            )
+            ended = in_process(
+                "evaluate",
+                "--offline",
+                "--config",
+                str(config),
+                where[0],
+                *words,
+                env_type=PromptsEnv,
+            )
             assert ended.code == 0, ended.said
             assert (len(endpoint.requests), len(named.requests)) == (0, 6)
     metrics = RunFiles(tmp_path / "run").metrics
@@ -81,19 +105,31 @@ def test_offline_asks_no_endpoint_of_a_part(tmp_path: Path) -> None:
 
 
 def test_files_of_parts_are_settings_of_the_run(scoring: Scoring, tmp_path: Path) -> None:
-    rubric, criteria, rule = tmp_path / "rubric.txt", tmp_path / "criteria.yaml", tmp_path / "rule.py"
+    rubric, criteria, rule = (
+        tmp_path / "rubric.txt",
+        tmp_path / "criteria.yaml",
+        tmp_path / "rule.py",
+    )
     rubric.write_text("Is it short?")
     criteria.write_text("- {name: short, text: Is short., points: 2}")
     rule.write_text("def score(response): return 0.5")
     parts = {
         "style": {"judge": "rubric", "rubric": f"@{rubric}"},
         "own": {"judge": "rule", "rule": f"{rule}:score"},
-        "list": {"judge": "checklist", "criteria": f"@{criteria}", "weight": 0, "on_failure": "leave_out"},
+        "list": {
+            "judge": "checklist",
+            "criteria": f"@{criteria}",
+            "weight": 0,
+            "on_failure": "leave_out",
+        },
     }
     words = "--judge=composite", f"--reward={json.dumps(parts)}", "--max_judge_error_rate=1"
     assert scoring(*words, rows=ROWS).code == 0
     kept = yaml.safe_load((scoring.run.path / "config.yaml").read_text("utf-8"))["reward"]
-    assert (kept["style"]["rubric"], kept["list"]["criteria"][0]["text"]) == ("Is it short?", "Is short.")
+    assert (kept["style"]["rubric"], kept["list"]["criteria"][0]["text"]) == (
+        "Is it short?",
+        "Is short.",
+    )
     assert scoring(*words, "--resume").code == 0
     for file, text in ((rule, "def score(response): return 0.25"), (rubric, "Is it long?")):
         file.write_text(text)
@@ -109,7 +145,11 @@ def test_resumed_run_asks_no_part_again(scoring: Scoring) -> None:
 
     def script(request: Json, number: int) -> str:
         text = request["messages"][-1]["content"]
-        return "nothing" if "Because." in text and request["temperature"] == 0.9 else "[FEEDBACK] fine [SCORE] 4"
+        return (
+            "nothing"
+            if "Because." in text and request["temperature"] == 0.9
+            else "[FEEDBACK] fine [SCORE] 4"
+        )
 
     with serving(script) as judge:
         scoring.judge = judge
@@ -119,5 +159,8 @@ def test_resumed_run_asks_no_part_again(scoring: Scoring) -> None:
     with serving("[FEEDBACK] fine [SCORE] 2") as judge:
         scoring.judge = judge
         assert scoring(*words, "--max_judge_error_rate=1", "--resume").code == 0
-        assert (asked, len(judge.requests)) == (8, 1)  # the verdict that could not be read was asked for three times
+        assert (asked, len(judge.requests)) == (
+            8,
+            1,
+        )  # the verdict that could not be read was asked for three times
     assert scoring.column("judge/score") == [0.75, 0.75, (0.75 + 0.25) / 2]

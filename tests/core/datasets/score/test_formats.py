@@ -52,7 +52,10 @@ def saved(folder: Path) -> str:
 def saved_splits(folder: Path) -> str:
     import datasets
 
-    splits = {"train": datasets.Dataset.from_list(ROWS), "test": datasets.Dataset.from_list(ROWS[:1])}
+    splits = {
+        "train": datasets.Dataset.from_list(ROWS),
+        "test": datasets.Dataset.from_list(ROWS[:1]),
+    }
     datasets.DatasetDict(splits).save_to_disk(str(folder / "saved"))
     return str(folder / "saved")
 
@@ -73,9 +76,15 @@ FORMATS: dict[str, Callable[[Path], str]] = {
     "jsonl_gz": files("rows.jsonl.gz", rows_jsonl_gz=gzip.compress(TEXT.encode())),
     "csv_gz": files("rows.csv.gz", rows_csv_gz=gzip.compress(TABLE.encode())),
     "tsv": files("rows.tsv", rows_tsv=TABLE.replace(",", "\t")),
-    "several_jsonl": files("*.jsonl", b_jsonl="\n".join(LINES[1:]), a_jsonl=LINES[0], empty_jsonl=""),
-    "several_json": files("[ab].json", a_json=json.dumps(ROWS[:3], indent=2), b_json=json.dumps(ROWS[3:])),
-    "several_csv": files("?.csv", a_csv="".join(TABLE_LINES[:3]), b_csv="".join([TABLE_LINES[0], *TABLE_LINES[3:]])),
+    "several_jsonl": files(
+        "*.jsonl", b_jsonl="\n".join(LINES[1:]), a_jsonl=LINES[0], empty_jsonl=""
+    ),
+    "several_json": files(
+        "[ab].json", a_json=json.dumps(ROWS[:3], indent=2), b_json=json.dumps(ROWS[3:])
+    ),
+    "several_csv": files(
+        "?.csv", a_csv="".join(TABLE_LINES[:3]), b_csv="".join([TABLE_LINES[0], *TABLE_LINES[3:]])
+    ),
     **{each.__name__: each for each in (several_parquet, saved, saved_splits, parquet_with_map)},
 }
 
@@ -83,7 +92,9 @@ FORMATS: dict[str, Callable[[Path], str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 @pytest.mark.parametrize("write", FORMATS)
-def test_all_rows_are_judged_in_their_order(tmp_path: Path, command: Scoring, write: str, ending: str) -> None:
+def test_all_rows_are_judged_in_their_order(
+    tmp_path: Path, command: Scoring, write: str, ending: str
+) -> None:
     pytest.importorskip("datasets")
     folder, command.out = tmp_path / "data", tmp_path / f"scored{ending}"
     folder.mkdir()
@@ -114,7 +125,9 @@ def test_a_time_after_the_year_9999_is_a_text_and_refuses_no_file(
     times = [253_402_300_800 * 10**6, 0, None, 1]
     column = pyarrow.array(times, pyarrow.timestamp("us"))
     command.data, command.out = tmp_path / "rows.parquet", tmp_path / f"scored{ending}"
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS).append_column("time", column), command.data)
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist(ROWS).append_column("time", column), command.data
+    )
     ended = command()
     assert ended.code == 0, ended.said
     if ending == ".jsonl":
@@ -135,7 +148,10 @@ def test_rows_of_several_files_are_named_by_file(tmp_path: Path, command: Scorin
     (tmp_path / "b.jsonl").write_text('{"prompt": "p", "response": "1"}\n{"prompt": "q"}\n')
     command.data, command.out = tmp_path / "*.jsonl", tmp_path / "o" / "scored.jsonl"
     ended = command()
-    assert (ended.code, f"{tmp_path / 'b.jsonl'}, row 2: expected beside the prompt" in ended.said) == (2, True)
+    assert (
+        ended.code,
+        f"{tmp_path / 'b.jsonl'}, row 2: expected beside the prompt" in ended.said,
+    ) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -143,14 +159,26 @@ def test_rows_of_several_files_are_named_by_file(tmp_path: Path, command: Scorin
     [
         ({}, "*.jsonl", "expected files of one of the kinds"),
         ({"a.jsonl": TEXT, "a.csv": TABLE}, "a.*", "expected files of one of the kinds"),
-        ({"a.csv": TABLE, "b.csv": "prompt,other\np,q\n"}, "*.csv", "expected files with the same columns"),
+        (
+            {"a.csv": TABLE, "b.csv": "prompt,other\np,q\n"},
+            "*.csv",
+            "expected files with the same columns",
+        ),
         ({"a.jsonl.gz": "no gzip"}, "a.jsonl.gz", "a.jsonl.gz: cannot be decompressed"),
         ({"a.txt.gz": "x"}, "a.txt.gz", "expected a file with one of the endings"),
-        ({"a.jsonl": TEXT}, "*.jsonl --out=scored.jsonl", "--out: scored.jsonl would be one of the files of"),
+        (
+            {"a.jsonl": TEXT},
+            "*.jsonl --out=scored.jsonl",
+            "--out: scored.jsonl would be one of the files of",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, command: Scoring, contents: dict[str, str], data: str, words: str
+    monkeypatch: pytest.MonkeyPatch,
+    command: Scoring,
+    contents: dict[str, str],
+    data: str,
+    words: str,
 ) -> None:
     pytest.importorskip("datasets")
     monkeypatch.chdir(command.out.parent)
@@ -165,7 +193,9 @@ def test_what_cannot_be_read_is_an_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [TEXT, json.dumps(ROWS, indent=1)])
-def test_rows_come_on_standard_input(monkeypatch: pytest.MonkeyPatch, command: Scoring, text: str) -> None:
+def test_rows_come_on_standard_input(
+    monkeypatch: pytest.MonkeyPatch, command: Scoring, text: str
+) -> None:
     command.data = Path("-")
     for words in ((), ("--resume",)):
         opening.standard_input.cache_clear()
@@ -179,7 +209,11 @@ def test_rows_come_on_standard_input(monkeypatch: pytest.MonkeyPatch, command: S
 
 NESTED: list[tuple[Json, tuple[str, ...], list[str]]] = [
     ({"a": {"q": "p", "r": "1"}}, ("--prompt_column=a.q", "--response_column=a.r"), ["1"]),
-    ({"prompt": "p", "turns": [{"r": "1"}, {"r": "2"}]}, ("--response_column=turns.r",), ["1", "2"]),
+    (
+        {"prompt": "p", "turns": [{"r": "1"}, {"r": "2"}]},
+        ("--response_column=turns.r",),
+        ["1", "2"],
+    ),
     ({"prompt": "p", "turns": [{"r": "1"}, {"r": "2"}]}, ("--response_column=turns.1.r",), ["2"]),
     ({"prompt": "p", "a.b": "3", "a": {"b": "4"}}, ("--response_column=a.b",), ["3"]),
 ]

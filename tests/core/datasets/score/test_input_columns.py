@@ -15,20 +15,39 @@ from tests.core.datasets.scoring import Scoring, rated, response_in, score
 from tests.scripted import Json, ScriptedEndpoint
 
 _INSTRUCTION = re.compile(r"### Instruction(?: [0-9a-f]{12})?\n\n(.*?)\n\n###", re.DOTALL)
-USER, ANSWER = {"role": "user", "content": "How warm?"}, {"role": "assistant", "content": "18 degrees."}
-CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+USER, ANSWER = (
+    {"role": "user", "content": "How warm?"},
+    {"role": "assistant", "content": "18 degrees."},
+)
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Rome"}'},
+}
 CALLED: Json = {"role": "assistant", "tool_calls": [CALL]}
 RESULT = {
     "role": "tool",
     "tool_call_id": "c1",
     "content": [{"type": "text", "text": "18"}, {"type": "text", "text": "C"}],
 }
-WRITTEN = 'assistant: [tool call: weather({"city":"Rome"})]\n\ntool (weather): 18C\n\nassistant: 18 degrees.'
+WRITTEN = (
+    'assistant: [tool call: weather({"city":"Rome"})]\n\ntool (weather): 18C\n\nassistant: 18 '
+    "degrees."
+)
 SHAREGPT = [{"from": "human", "value": "How warm?"}, {"from": "gpt", "value": "18 degrees."}]
 PICTURE = [
-    {"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {}}]}
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {}},
+        ],
+    }
 ]
-GOOD: dict[str, Json] = {"prompt": {"prompt": "Q", "response": "A"}, "messages": {"messages": [USER, ANSWER]}}
+GOOD: dict[str, Json] = {
+    "prompt": {"prompt": "Q", "response": "A"},
+    "messages": {"messages": [USER, ANSWER]},
+}
 
 
 @pytest.fixture
@@ -62,16 +81,31 @@ ROWS = {
         {"messages": [USER, CALLED, RESULT, ANSWER]},
         [(f"user: How warm?\n\n{WRITTEN.rpartition(chr(10) * 2)[0]}", "18 degrees.")],
     ),
-    "system": ({"system": "Be brief.", "prompt": "Q", "response": "A"}, [("system: Be brief.\n\nuser: Q", "A")]),
+    "system": (
+        {"system": "Be brief.", "prompt": "Q", "response": "A"},
+        [("system: Be brief.\n\nuser: Q", "A")],
+    ),
     "system of messages": (
         {"messages": [{"role": "system", "content": "Be brief."}, USER, ANSWER]},
         [("system: Be brief.\n\nuser: How warm?", "18 degrees.")],
     ),
-    "Alpaca": ({"instruction": "Translate", "input": "Haus", "output": "house"}, [("Translate\n\nHaus", "house")]),
-    "Alpaca without input": ({"instruction": "Sing", "input": "", "output": "La"}, [("Sing", "La")]),
-    "Dolly": ({"instruction": "Who?", "context": "Ann left.", "response": "Ann"}, [("Who?\n\nAnn left.", "Ann")]),
+    "Alpaca": (
+        {"instruction": "Translate", "input": "Haus", "output": "house"},
+        [("Translate\n\nHaus", "house")],
+    ),
+    "Alpaca without input": (
+        {"instruction": "Sing", "input": "", "output": "La"},
+        [("Sing", "La")],
+    ),
+    "Dolly": (
+        {"instruction": "Who?", "context": "Ann left.", "response": "Ann"},
+        [("Who?\n\nAnn left.", "Ann")],
+    ),
     "UltraFeedback": (
-        {"instruction": "Q", "completions": [{"model": "a", "response": "1"}, {"model": "b", "response": "2"}]},
+        {
+            "instruction": "Q",
+            "completions": [{"model": "a", "response": "1"}, {"model": "b", "response": "2"}],
+        },
         [("Q", "1"), ("Q", "2")],
     ),
     "Nectar": (
@@ -79,14 +113,28 @@ ROWS = {
         [("Q", "1"), ("Q", "2")],
     ),
     "names": (
-        {"messages": [{**USER, "name": "Ann"}, ANSWER, {"role": "user", "content": "user (Ann): Hi"}, ANSWER]},
-        [("user (Ann): How warm?\n\nassistant: 18 degrees.\n\nuser: user (Ann)¦: Hi", "18 degrees.")],
+        {
+            "messages": [
+                {**USER, "name": "Ann"},
+                ANSWER,
+                {"role": "user", "content": "user (Ann): Hi"},
+                ANSWER,
+            ]
+        },
+        [
+            (
+                "user (Ann): How warm?\n\nassistant: 18 degrees.\n\nuser: user (Ann)¦: Hi",
+                "18 degrees.",
+            )
+        ],
     ),
 }
 
 
 @pytest.mark.parametrize(("row", "expected"), ROWS.values(), ids=ROWS.keys())
-def test_all_that_a_row_says_is_shown(command: Scoring, row: Json, expected: list[tuple[str, str]]) -> None:
+def test_all_that_a_row_says_is_shown(
+    command: Scoring, row: Json, expected: list[tuple[str, str]]
+) -> None:
     ended = command(rows=[row])
     assert ended.code == 0, ended.said
     assert shown(command.judge) == expected
@@ -99,7 +147,10 @@ def test_a_row_with_an_image_that_is_not_there_is_refused(command: Scoring, wher
     row = {**good, where: [*PICTURE, ANSWER] if where == "messages" else PICTURE}
     ended = command(rows=[good, row])
     assert (ended.code, command.judge.requests) == (2, [])
-    assert "data.jsonl, row 2: a message has a part of type image, which no judge is shown" in ended.said
+    assert (
+        "data.jsonl, row 2: a message has a part of type image, which no judge is shown"
+        in ended.said
+    )
 
 
 @pytest.mark.slow
@@ -108,14 +159,28 @@ def test_a_row_with_an_image_that_is_not_there_is_refused(command: Scoring, wher
     [
         ({"question": "Q", "context": "C", "response": "A"}, (), "context"),
         (
-            {"prompt": "Q", "input": "I", "response": "A", "answer": "gold", "video": {"path": "x"}},
+            {
+                "prompt": "Q",
+                "input": "I",
+                "response": "A",
+                "answer": "gold",
+                "video": {"path": "x"},
+            },
             (),
             "answer, input, video",
         ),
-        ({"instruction": "Q", "input": "I", "output": "A"}, ("--prompt_column=instruction",), "input"),
+        (
+            {"instruction": "Q", "input": "I", "output": "A"},
+            ("--prompt_column=instruction",),
+            "input",
+        ),
         ({"prompt": "Q", "response": "A", "rubric": 5}, (), "rubric"),
         ({"prompt": "Q", "response": "A", "baseline": "B"}, (), "baseline"),
-        ({"prompt": "Q", "response": "A", "context": "C"}, ("--context_column=context",), "context"),
+        (
+            {"prompt": "Q", "response": "A", "context": "C"},
+            ("--context_column=context",),
+            "context",
+        ),
     ],
 )
 def test_a_known_column_that_nobody_reads_is_named(
@@ -134,7 +199,9 @@ def test_a_known_column_that_nobody_reads_is_named(
         ("responses", ' ["7"] ', ["7"]),
         (
             "responses",
-            json.dumps([[{"role": "assistant", "content": "7"}], [{"role": "assistant", "content": "8"}]]),
+            json.dumps(
+                [[{"role": "assistant", "content": "7"}], [{"role": "assistant", "content": "8"}]]
+            ),
             ["7", "8"],
         ),
         ("completions", '[{"response": "7"}, {"response": "8"}]', ["7", "8"]),
@@ -164,7 +231,10 @@ def test_a_list_in_the_words_of_python_is_refused(command: Scoring) -> None:
     command.data = command.data.with_suffix(".csv")
     command.data.write_text("prompt,responses\nQ,\"['7', '8']\"\n")
     ended = command()
-    assert (ended.code, "data.csv, row 1: expected a list in JSON in responses" in ended.said) == (2, True)
+    assert (ended.code, "data.csv, row 1: expected a list in JSON in responses" in ended.said) == (
+        2,
+        True,
+    )
 
 
 def judge_yes(request: Json, number: int) -> str:
@@ -178,7 +248,9 @@ ASPECT = {"name": "polite", "definition": "Is the submission polite?"}
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: str) -> None:
     given: list[JSON] = [["correctness"], [ASPECT], None]
-    rows: list[Json] = [{"prompt": "Q", "response": f"A{n}", "aspects": aspects} for n, aspects in enumerate(given)]
+    rows: list[Json] = [
+        {"prompt": "Q", "response": f"A{n}", "aspects": aspects} for n, aspects in enumerate(given)
+    ]
     if ending == ".csv":
         pytest.importorskip("datasets")
         cells = ["correctness", json.dumps([ASPECT]).replace('"', '""'), ""]
@@ -205,21 +277,37 @@ def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: 
         ({"aspects": ["kindness"]}, "row 1: aspects: there is no aspect 'kindness'"),
         ({"aspects": [{"name": "kind"}]}, "row 1: aspects.0.definition: Field required"),
         ({"aspects": []}, "row 1: aspects: "),
-        ({"rubric": {"score1_description": "Bad."}}, "row 1: rubric: expected text, or an object with criteria"),
-        ({"rubric": {"criteria": "C", "score9_description": "x"}}, "row 1: rubric: a description of score 9"),
+        (
+            {"rubric": {"score1_description": "Bad."}},
+            "row 1: rubric: expected text, or an object with criteria",
+        ),
+        (
+            {"rubric": {"criteria": "C", "score9_description": "x"}},
+            "row 1: rubric: a description of score 9",
+        ),
     ],
 )
-def test_a_field_that_cannot_be_read_is_an_error(command: Scoring, fields: Json, words: str) -> None:
+def test_a_field_that_cannot_be_read_is_an_error(
+    command: Scoring, fields: Json, words: str
+) -> None:
     ended = command(rows=[{"prompt": "Q", "response": "A", **fields}])
     assert (ended.code, command.judge.requests) == (2, [])
     assert words in ended.said
 
 
 @pytest.mark.slow
-def test_levels_of_a_rubric_and_lists_of_contexts_are_shown(command: Scoring, tmp_path: Path) -> None:
-    levels = {"criteria": "Is it kind?", "score1_description": "Very rude.", "score5_description": None}
+def test_levels_of_a_rubric_and_lists_of_contexts_are_shown(
+    command: Scoring, tmp_path: Path
+) -> None:
+    levels = {
+        "criteria": "Is it kind?",
+        "score1_description": "Very rude.",
+        "score5_description": None,
+    }
     assert command(rows=[{"prompt": "Q", "response": "A", "rubric": levels}]).code == 0
-    assert "Is it kind?" in str(command.judge.bodies[0]) and "Very rude." in str(command.judge.bodies[0])
+    assert "Is it kind?" in str(command.judge.bodies[0]) and "Very rude." in str(
+        command.judge.bodies[0]
+    )
     with serving(judge_yes) as other:
         command.judge, command.out = other, tmp_path / "b.jsonl"
         rows = [{"prompt": "Q", "response": "A", "context": ["One.", "Two."]}]

@@ -18,7 +18,12 @@ from tests.core.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, verd
 from tests.plans import Count, PrintedPlan, read_plan
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
-QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sky blue?", "Why is the sea blue?")
+QUESTIONS = (
+    "Why is the sky blue?",
+    "What is light?",
+    "Why is the sky blue?",
+    "Why is the sea blue?",
+)
 EXACT: Sequence[Sequence[str]] = [
     ["--judge=rubric", "--samples_per_item=3"],
     ["--judge=rubric", "--judge_output=json_schema", "--rubric=Is it short?"],
@@ -37,8 +42,16 @@ EXACT: Sequence[Sequence[str]] = [
 def rows_of(kind: JudgeKind) -> Sequence[Mapping[str, JSON]]:
     """Rows of which one is equal to another, and some responses are empty or equal."""
     if len(ITEMS[kind].responses) > 1:
-        responses = [[GOOD, POOR, FAIR], [GOOD, "", POOR, GOOD], [GOOD, POOR, FAIR], [GOOD, GOOD, " "]]
-        return [{"prompt": asked, "responses": given} for asked, given in zip(QUESTIONS, responses, strict=True)]
+        responses = [
+            [GOOD, POOR, FAIR],
+            [GOOD, "", POOR, GOOD],
+            [GOOD, POOR, FAIR],
+            [GOOD, GOOD, " "],
+        ]
+        return [
+            {"prompt": asked, "responses": given}
+            for asked, given in zip(QUESTIONS, responses, strict=True)
+        ]
     texts = [(asked, text) for asked in QUESTIONS for text in (GOOD, POOR, "")]
     return [{"prompt": asked, "response": text, "baseline": FAIR} for asked, text in texts]
 
@@ -57,7 +70,9 @@ def sent(judge: ScriptedEndpoint) -> tuple[int, int]:
     return len(judge.requests), sum(map(count_tokens, prompts))
 
 
-def run(data: Path, words: Sequence[str], script: Callable[[Json, int], str] = verdict) -> tuple[int, int]:
+def run(
+    data: Path, words: Sequence[str], script: Callable[[Json, int], str] = verdict
+) -> tuple[int, int]:
     out = data.with_name("scored.jsonl")
     with serving(script) as judge:
         ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", *words)
@@ -85,7 +100,9 @@ def test_what_a_plan_counts_is_what_a_judge_is_sent(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("agree", [True, False])
-def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(tmp_path: Path, agree: bool) -> None:
+def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(
+    tmp_path: Path, agree: bool
+) -> None:
     words = ["--judge=aspect", "--aspects=correctness,coherence", "--strictness=5"]
     data = write_lines(tmp_path / "data.jsonl", rows_of("aspect"))
 
@@ -96,7 +113,9 @@ def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(tm
     calls, tokens = run(data, words, vote)
     prompts = plan.models["judge"].prompt_tokens
     assert plan.calls.low < plan.calls.high and any("In brackets" in note for note in plan.notes)
-    assert (calls, tokens) == ((plan.calls.low, prompts.low) if agree else (plan.calls.high, prompts.high))
+    assert (calls, tokens) == (
+        (plan.calls.low, prompts.low) if agree else (plan.calls.high, prompts.high)
+    )
 
 
 @pytest.mark.slow
@@ -110,7 +129,9 @@ def test_self_critique_is_between_the_bounds(tmp_path: Path, kind: JudgeKind) ->
 
 
 @pytest.mark.slow
-def test_a_sample_of_many_rows_stands_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_many_rows_stands_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [{"prompt": f"Question {number:03}", "response": GOOD} for number in range(300)]
     data = write_lines(tmp_path / "data.jsonl", rows)
     whole = planned(data, ["--judge=rubric"])
@@ -122,14 +143,23 @@ def test_a_sample_of_many_rows_stands_for_all(tmp_path: Path, monkeypatch: pytes
 
 
 def test_costs_budgets_and_times(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": f"{n}", "response": GOOD} for n in range(10)])
+    data = write_lines(
+        tmp_path / "data.jsonl", [{"prompt": f"{n}", "response": GOOD} for n in range(10)]
+    )
     prices = ["--judge_price_input=2000", "--judge_price_output=10000"]
-    plan = planned(data, [*prices, "--judge_max_tokens=100", "--judge_requests_per_minute=5", "--budget_usd=3"])
-    assert plan.cost == pytest.approx((2000 * plan.prompt_tokens + 10 * 100 * 10000) / 1e6, abs=0.01)
+    plan = planned(
+        data, [*prices, "--judge_max_tokens=100", "--judge_requests_per_minute=5", "--budget_usd=3"]
+    )
+    assert plan.cost == pytest.approx(
+        (2000 * plan.prompt_tokens + 10 * 100 * 10000) / 1e6, abs=0.01
+    )
     assert plan.words["budget"] == "$3 are not enough"
     assert plan.words["least time"].startswith("60 s by the limits a minute")  # five go at once
     short = read_plan(score(data, *prices, "--budget_calls=10", "--plan=20").successful().out)
-    assert (short.models["judge"].reply_tokens.usual, short.words["budget"]) == (20 * 10, "10 calls are enough")
+    assert (short.models["judge"].reply_tokens.usual, short.words["budget"]) == (
+        20 * 10,
+        "10 calls are enough",
+    )
     unknown = planned(data, ["--judge_model_name=unlisted"])
     assert unknown.cost is None and unknown.words["cost"] == "unknown"
     assert "set --judge_price_input" in score(data, "--judge_model_name=unlisted", "--plan").out
@@ -148,7 +178,9 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
         assert {path: path.read_bytes() for path in run_directory_of(out).iterdir()} == before
         assert plan.calls == Count(13, 13, 13)
         assert plan.words["budget"] == "19 calls are not enough", "seven are spent"
-        assert plan.words["assumed"].startswith("a judge's reply of 5 tokens"), "as long as those so far"
+        assert plan.words["assumed"].startswith("a judge's reply of 5 tokens"), (
+            "as long as those so far"
+        )
         assert score(data, *flags, "--resume").code == 0
         assert len(judge.requests) == 7 + 13
         assert planned(data, [*flags, "--resume"]).calls == Count(0, 0, 0)
@@ -158,7 +190,13 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
 def test_the_command_prints_a_plan_and_asks_nobody(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", rows_of("arena_hard"))
     with serving(verdict) as judge:
-        words = [data, "--judge=arena_hard", f"--judge_base_url={judge.base_url}", "--plan", "--budget_calls=3"]
+        words = [
+            data,
+            "--judge=arena_hard",
+            f"--judge_base_url={judge.base_url}",
+            "--plan",
+            "--budget_calls=3",
+        ]
         ended = score(*words, "--out", tmp_path / "scored.parquet")
         assert (ended.code, len(judge.requests)) == (0, 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.jsonl"]
@@ -189,7 +227,10 @@ def test_a_plan_writes_nothing_so_what_is_there_is_not_in_its_way(
 
 
 def test_a_judgment_cache_is_read_and_not_written(tmp_path: Path) -> None:
-    data, cache = write_lines(tmp_path / "data.jsonl", rows_of("peer")[:1]), tmp_path / "cache.sqlite"
+    data, cache = (
+        write_lines(tmp_path / "data.jsonl", rows_of("peer")[:1]),
+        tmp_path / "cache.sqlite",
+    )
     words = ["--judge=peer", f"--judge_cache={cache}"]
     assert planned(data, words).calls.usual == 1 and not cache.exists()
     with serving(verdict) as judge:
@@ -234,26 +275,37 @@ def test_the_costs_of_both_are_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "share"), [([], 0.5), (["--judge_batch_price=0"], 0.0), (["--judge_batch=openai"], None)]
+    ("words", "share"),
+    [([], 0.5), (["--judge_batch_price=0"], 0.0), (["--judge_batch=openai"], None)],
 )
 def test_in_a_batch_the_judge_costs_its_share_and_the_policy_all(
     tmp_path: Path, words: Sequence[str], share: float | None
 ) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
-    prices = ["--judge_price_input=1000", "--judge_price_output=1000", "--openai.price=input=1000,output=1000"]
+    prices = [
+        "--judge_price_input=1000",
+        "--judge_price_output=1000",
+        "--openai.price=input=1000,output=1000",
+    ]
     live = planned(data, [*prices, "--responses_per_prompt=2"])
     plan = planned(data, [*prices, "--responses_per_prompt=2", *words])
     policy, judge = live.models["policy"].cost, live.models["judge"].cost
     assert policy is not None and judge is not None and plan.cost is not None
     if share is None:  # it is a run in batches
-        assert plan.cost == pytest.approx(policy + 0.5 * judge, abs=0.02) and "in a batch" not in plan.words
+        assert (
+            plan.cost == pytest.approx(policy + 0.5 * judge, abs=0.02)
+            and "in a batch" not in plan.words
+        )
     else:
         in_batch = float(plan.words["in a batch"].removeprefix("$"))
         assert in_batch == pytest.approx(policy + share * judge, abs=0.02)
 
 
 RUBRICS = '{"a": {"judge": "rubric"}, "b": {"judge": "rubric"}}'
-VOTING = '{"a": {"judge": "aspect", "aspects": "correctness", "strictness": 3}, "b": {"judge": "rubric"}}'
+VOTING = (
+    '{"a": {"judge": "aspect", "aspects": "correctness", "strictness": 3}, "b": {"judge": '
+    '"rubric"}}'
+)
 JURY = '{"a": {"judge": "jury", "judges": ["a", "b", "c"]}, "b": {"judge": "rubric"}}'
 SURE = '{"a": {"judge": "rubric", "weighting": "logprobs"}, "b": {"judge": "rubric"}}'
 REWARDED = '{"a": {"judge": "reward_model"}, "b": {"judge": "rubric"}}'
@@ -276,9 +328,13 @@ GATED = '{"gate": {"judge": "rubric", "gate": 0.5}, "other": {"judge": "rubric"}
     ],
     ids=["margin", "votes", "members", "probability", "rewards", "orders", "gate", "critique"],
 )
-def test_bounds_are_what_verdicts_can_make_of_it(tmp_path: Path, words: Sequence[str], low: int, high: int) -> None:
+def test_bounds_are_what_verdicts_can_make_of_it(
+    tmp_path: Path, words: Sequence[str], low: int, high: int
+) -> None:
     row = {"prompt": "Why?", "response": "Because of the tide.", "baseline": "It is so."}
-    threshold = ["--cascade_threshold=0.5", "--cascade_recheck=0"] if "--cascade" in words[0] else []
+    threshold = (
+        ["--cascade_threshold=0.5", "--cascade_recheck=0"] if "--cascade" in words[0] else []
+    )
     plan = planned(write_lines(tmp_path / "data.jsonl", [row]), [*words, *threshold])
     assert (plan.calls.low, plan.calls.high) == (low, high)
     assert low <= plan.calls.usual <= high

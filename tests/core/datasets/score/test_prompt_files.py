@@ -12,10 +12,20 @@ from tests.core.datasets.scoring import Scoring
 from tests.prompt_files import GRADE, LEVEL
 
 ROWS = [{"prompt": "Why?", "response": "So."}]
-SCALE, VERDICT, LAST = "scale: {bad: 0.0, fair: 0.4, good: 1.0}", "{within: brackets}", "optional: [context]"
-EXPECTED_SCALE = "13: scale: expected [LOWEST, HIGHEST] of whole numbers, {LABEL: SCORE FROM 0 TO 1, …} or yes/no"
+SCALE, VERDICT, LAST = (
+    "scale: {bad: 0.0, fair: 0.4, good: 1.0}",
+    "{within: brackets}",
+    "optional: [context]",
+)
+EXPECTED_SCALE = (
+    "13: scale: expected [LOWEST, HIGHEST] of whole numbers, {LABEL: SCORE FROM 0 TO 1, …} or "
+    "yes/no"
+)
 EXPECTED_RULE = "expected one of {after: WORD}, {within: brackets} and {field: NAME}"
-WITHIN = "stands within a line, where a text could pass for the prompt's own words; expected it alone in a line"
+WITHIN = (
+    "stands within a line, where a text could pass for the prompt's own words; expected it alone "
+    "in a line"
+)
 
 
 def refused(command: Scoring, path: Path, *words: str) -> str:
@@ -30,8 +40,16 @@ def refused(command: Scoring, path: Path, *words: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("{response}", "nothing", "2: there is no {response}: a prompt needs the text that is judged"),
-        ("{prompt}", "{question}", "5: {question}: unknown placeholder; expected {prompt}, {response}, {reference}, "),
+        (
+            "{response}",
+            "nothing",
+            "2: there is no {response}: a prompt needs the text that is judged",
+        ),
+        (
+            "{prompt}",
+            "{question}",
+            "5: {question}: unknown placeholder; expected {prompt}, {response}, {reference}, ",
+        ),
         ("{prompt}", "The user asks {prompt} today.", f"5: {{prompt}} {WITHIN}"),
         ("{response}", "<answer>{response}</answer>", f"11: {{response}} {WITHIN}"),
         ("{response}", '"{response}"', f"11: {{response}} {WITHIN}"),
@@ -45,8 +63,16 @@ def refused(command: Scoring, path: Path, *words: str) -> str:
             f"1: {{prompt}} {WITHIN}, or behind a label: Label: {{prompt}}; the lines of this",
         ),
         ("prompt: |-", "prompt: 5\nsystem: |-", "1: prompt: expected a text with placeholders"),
-        (SCALE, "scale: {good: 1.0}", "13: scale: expected labels with at least two different scores"),
-        (SCALE, "scale: {good: 1.0, fair: 1.0}", "13: scale: expected labels with at least two different scores"),
+        (
+            SCALE,
+            "scale: {good: 1.0}",
+            "13: scale: expected labels with at least two different scores",
+        ),
+        (
+            SCALE,
+            "scale: {good: 1.0, fair: 1.0}",
+            "13: scale: expected labels with at least two different scores",
+        ),
         (SCALE, "scale: [5, 5]", "13: scale: expected a lowest and a higher score, found 5 and 5"),
         (SCALE, "scale: [5, 1]", "13: scale: expected a lowest and a higher score, found 5 and 1"),
         (SCALE, "scale: [1, 5000]", "13: scale: expected at most 1001 levels, found 5000"),
@@ -72,7 +98,11 @@ def refused(command: Scoring, path: Path, *words: str) -> str:
             f"scale: {{bad: 0, {'x' * 61}: 1}}",
             f"13: scale: '{'x' * 60}' is no label; expected a word or several",
         ),
-        (SCALE, 'scale: {"b\\nd": 0, good: 1}', "13: scale: 'b\\nd' is no label; expected a word or several"),
+        (
+            SCALE,
+            'scale: {"b\\nd": 0, good: 1}',
+            "13: scale: 'b\\nd' is no label; expected a word or several",
+        ),
         (
             SCALE,
             'scale: {"b]]d": 0, good: 1}',
@@ -84,14 +114,34 @@ def refused(command: Scoring, path: Path, *words: str) -> str:
             "{within: brackets, after: 'SCORE:'}",
             "14: verdict: expected exactly one of after, within and field",
         ),
-        (VERDICT, "{inside: brackets}", "14: verdict.inside: unknown; expected after, within, field"),
+        (
+            VERDICT,
+            "{inside: brackets}",
+            "14: verdict.inside: unknown; expected after, within, field",
+        ),
         (VERDICT, "{within: braces}", f"14: verdict.within: {EXPECTED_RULE}"),
         (VERDICT, "brackets", f"14: verdict: {EXPECTED_RULE}"),
-        (VERDICT, "{field: explanation}", "14: verdict: field: explanation holds the judge's words where it replies"),
+        (
+            VERDICT,
+            "{field: explanation}",
+            "14: verdict: field: explanation holds the judge's words where it replies",
+        ),
         (f"verdict: {VERDICT}\n", "", f"1: verdict: {EXPECTED_RULE}"),
-        (LAST, "optional: [reference]", "15: optional: the prompt has no section {reference} that could be left out"),
-        (LAST, "optional: [contxt]", "15: optional: expected a list of placeholders, such as [context]"),
-        (LAST, "system: About {context}.", "15: system: {context} in a system message is not delimited; move it into"),
+        (
+            LAST,
+            "optional: [reference]",
+            "15: optional: the prompt has no section {reference} that could be left out",
+        ),
+        (
+            LAST,
+            "optional: [contxt]",
+            "15: optional: expected a list of placeholders, such as [context]",
+        ),
+        (
+            LAST,
+            "system: About {context}.",
+            "15: system: {context} in a system message is not delimited; move it into",
+        ),
         (LAST, "votes: 3", "15: votes: unknown; expected prompt, scale, verdict, system, optional"),
         (LAST, "a: [", "16: expected YAML: did not find expected node content"),
         (LAST, "\ta: b", "15: expected YAML: found character that cannot start any token"),
@@ -99,7 +149,11 @@ def refused(command: Scoring, path: Path, *words: str) -> str:
         (LAST, "a: &a [*a]", "15: expected YAML: *a is a part of itself"),
         (LAST, "prompt: x", "15: expected YAML: the name 'prompt' occurs twice"),
         (LAST, "---\na: b", "15: expected YAML: but found another document"),
-        (LAST, "a: !!python/object:os.system b", "15: expected YAML: could not determine a constructor for the tag"),
+        (
+            LAST,
+            "a: !!python/object:os.system b",
+            "15: expected YAML: could not determine a constructor for the tag",
+        ),
         (GRADE, "", "1: expected YAML with prompt, scale and verdict"),
         (GRADE, "- prompt", "1: expected YAML with prompt, scale and verdict"),
         (GRADE, "Rate the answer.", "1: expected YAML with prompt, scale and verdict"),
@@ -122,11 +176,16 @@ def test_a_wrong_file_is_told_in_one_line_with_its_place(
         ("utf16.yml", ":1: expected YAML: not UTF-8: invalid start byte at byte 0"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_in_one_line(command: Scoring, tmp_path: Path, name: str, said: str) -> None:
+def test_a_file_that_cannot_be_read_is_told_in_one_line(
+    command: Scoring, tmp_path: Path, name: str, said: str
+) -> None:
     (tmp_path / "folder.yaml").mkdir()
     (tmp_path / "large.yaml").write_text(GRADE.replace("Grade the answer.", "x" * 10_000_000))
     (tmp_path / "utf16.yml").write_bytes(GRADE.encode("utf-16"))
-    assert refused(command, tmp_path / name) == f"--judge_prompt (command line): {tmp_path / name}{said}"
+    assert (
+        refused(command, tmp_path / name)
+        == f"--judge_prompt (command line): {tmp_path / name}{said}"
+    )
 
 
 def test_the_judge_prompt_needs_a_file(command: Scoring) -> None:
@@ -137,14 +196,23 @@ def test_the_judge_prompt_needs_a_file(command: Scoring) -> None:
 def test_a_wrong_file_of_a_member_is_told_with_the_member(command: Scoring, tmp_path: Path) -> None:
     path = tmp_path / "judge.yaml"
     path.write_text(LEVEL.replace("{response}", "nothing"))
-    said = refused(command, Path("jury"), "--judges=" + json.dumps({"one": {"judge": str(path)}, "two": {}}))
+    said = refused(
+        command, Path("jury"), "--judges=" + json.dumps({"one": {"judge": str(path)}, "two": {}})
+    )
     assert "judges.one." in said and f"{path}:3: there is no {{response}}" in said
 
 
-def test_a_row_without_a_text_that_the_prompt_shows_is_told_with_its_columns(command: Scoring, tmp_path: Path) -> None:
+def test_a_row_without_a_text_that_the_prompt_shows_is_told_with_its_columns(
+    command: Scoring, tmp_path: Path
+) -> None:
     path = tmp_path / "judge.yaml"
     path.write_text(LEVEL)
     ended = command(f"--judge={path}", rows=ROWS)
     assert (ended.code, command.judge.requests) == (2, [])
-    assert "row 1: reference: the prompt shows it, and there is none; if rows may lack it, name it un" in ended.err
-    assert "reference, reference_answer, or in the column that --reference_column names" in ended.err
+    assert (
+        "row 1: reference: the prompt shows it, and there is none; if rows may lack it, name it un"
+        in ended.err
+    )
+    assert (
+        "reference, reference_answer, or in the column that --reference_column names" in ended.err
+    )

@@ -35,7 +35,11 @@ PAIRS: Sequence[Mapping[str, JSON]] = [
     for n in range(12)
 ]
 SINGLE: Sequence[Mapping[str, JSON]] = [
-    {"prompt": f"Question {n % 3}", "response": f"{n % 4 + 1} points of {n % 4}", "kind": "ab"[n % 2]}
+    {
+        "prompt": f"Question {n % 3}",
+        "response": f"{n % 4 + 1} points of {n % 4}",
+        "kind": "ab"[n % 2],
+    }
     for n in range(12)
 ]
 
@@ -50,21 +54,31 @@ def judge() -> Iterator[ScriptedEndpoint]:
         yield endpoint
 
 
-def scored(out: Path, judge: ScriptedEndpoint, rows: Sequence[Mapping[str, JSON]], *words: str) -> Path:
+def scored(
+    out: Path, judge: ScriptedEndpoint, rows: Sequence[Mapping[str, JSON]], *words: str
+) -> Path:
     data = out.parent / "data.jsonl"
     if not data.exists():
         write_lines(data, rows)
-    ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", "--category_column=kind", *words)
+    ended = score(
+        data, "--out", out, f"--judge_base_url={judge.base_url}", "--category_column=kind", *words
+    )
     assert ended.code == 0, ended.said
     return out
 
 
 def report(*words: object) -> Ended:
-    return called(lambda: report_command.main([str(word) for word in words], prog="report"), clean_environment())
+    return called(
+        lambda: report_command.main([str(word) for word in words], prog="report"),
+        clean_environment(),
+    )
 
 
 def compare(*words: object) -> Ended:
-    return called(lambda: compare_command.main([str(word) for word in words], prog="compare"), clean_environment())
+    return called(
+        lambda: compare_command.main([str(word) for word in words], prog="compare"),
+        clean_environment(),
+    )
 
 
 def details(out: Path) -> Mapping[str, Any]:
@@ -78,7 +92,9 @@ def asked_about(detail: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--judge=listwise",)])
-def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Path, words: Sequence[str]) -> None:
+def test_the_page_shows_each_response_with_the_calls_that_judged_it(
+    tmp_path: Path, words: Sequence[str]
+) -> None:
     reply = judging(lambda text, place: len(text) / 100) if words else rated(by_points)
     with serving(reply) as judge:
         out = scored(tmp_path / "scored.jsonl", judge, [*PAIRS, *PAIRS], *words)
@@ -87,9 +103,13 @@ def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Pa
     for uid, detail in found.items():
         (completion,) = detail.completions
         assert completion.title == "response"
-        assert [text.title for text in detail.said] == ["explanation of the judge"] and detail.said[0].text
+        assert [text.title for text in detail.said] == ["explanation of the judge"] and detail.said[
+            0
+        ].text
         assert len(detail.calls) == 1, uid
-        assert completion.text in asked_about(detail), "also of a row that shares the judgment of an equal one"
+        assert completion.text in asked_about(detail), (
+            "also of a row that shares the judgment of an equal one"
+        )
     ledger = list(read_calls(run_directory_of(out)))
     assert len(ledger) == (12 if words else 24)
 
@@ -97,20 +117,27 @@ def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Pa
 @pytest.mark.slow
 def test_the_page_finds_the_calls_of_rows_that_were_judged_together(tmp_path: Path) -> None:
     with serving(judging(lambda text, place: len(text) / 100)) as judge:
-        out = scored(tmp_path / "scored.jsonl", judge, SINGLE, "--judge=listwise", "--group_by=prompt")
+        out = scored(
+            tmp_path / "scored.jsonl", judge, SINGLE, "--judge=listwise", "--group_by=prompt"
+        )
     for detail in details(out).values():
         assert len(detail.calls) == 1 and detail.completions[0].text in asked_about(detail)
         assert detail.conversation[0].text in asked_about(detail)
 
 
 @pytest.mark.slow
-def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_the_worst_come_first_and_a_file_names_its_run(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     head, items = run_contents(run_directory_of(out))
     values = [summary["value"] for summary, _ in items()]
     assert None not in values and values == sorted(value for value in values if value is not None)
     assert head["kind"] == "responses" and head["total"] == 24
-    assert {chart["title"] for chart in head["charts"]} >= {"Mean score by category", "Distribution of scores"}
+    assert {chart["title"] for chart in head["charts"]} >= {
+        "Mean score by category",
+        "Distribution of scores",
+    }
 
     page = run_directory_of(out) / "report.html"
     assert report(out).code == 0 and page.is_file()
@@ -121,33 +148,57 @@ def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: Sc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prompts", [8, 4])
-def test_categories_have_intervals_over_prompts(tmp_path: Path, judge: ScriptedEndpoint, prompts: int) -> None:
+def test_categories_have_intervals_over_prompts(
+    tmp_path: Path, judge: ScriptedEndpoint, prompts: int
+) -> None:
     rows = [
-        {"prompt": f"Q{place % prompts}", "response": f"{place % 5 + 1} points {place}", "source": "a"}
+        {
+            "prompt": f"Q{place % prompts}",
+            "response": f"{place % 5 + 1} points {place}",
+            "source": "a",
+        }
         for place in range(8)
     ]
     out = scored(tmp_path / "scored.jsonl", judge, rows, "--category_column=source")
-    charts = {chart["title"]: chart["description"] for chart in run_contents(run_directory_of(out))[0]["charts"]}
+    charts = {
+        chart["title"]: chart["description"]
+        for chart in run_contents(run_directory_of(out))[0]["charts"]
+    }
     found = charts["Mean score by category"].partition("; a: ")[2]
     scores = [(place % 5) / 4 for place in range(8)]
     expected = mean_interval(scores, clusters=np.arange(8) % prompts)
     assert expected is not None
-    assert f" ({expected.low:.3f} to {expected.high:.3f})" in found, "those of one prompt depend on each other"
+    assert f" ({expected.low:.3f} to {expected.high:.3f})" in found, (
+        "those of one prompt depend on each other"
+    )
 
 
-def test_the_list_of_runs_has_a_scored_data_set_once(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_the_list_of_runs_has_a_scored_data_set_once(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     (run,) = runs_in(tmp_path)
     entry = objects(entry_of(run, tmp_path))
-    assert (entry.environment, entry.policy, entry.metric, entry.rows.number) == ("score", "data", "mean score", 24)
+    assert (entry.environment, entry.policy, entry.metric, entry.rows.number) == (
+        "score",
+        "data",
+        "mean score",
+        24,
+    )
     assert entry.is_comparable and entry.data == "data.jsonl"
     (run_directory_of(out) / "metrics.json").unlink()
     (run,) = runs_in(tmp_path)
     unfinished = objects(entry_of(run, tmp_path))
-    assert (unfinished.environment, unfinished.policy, unfinished.judge) == ("score", "data", entry.judge)
+    assert (unfinished.environment, unfinished.policy, unfinished.judge) == (
+        "score",
+        "data",
+        entry.judge,
+    )
 
 
-def two_judges(tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: ScriptedEndpoint) -> tuple[Path, Path]:
+def two_judges(
+    tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: ScriptedEndpoint
+) -> tuple[Path, Path]:
     first = scored(tmp_path / "first.jsonl", judge, rows)
     with serving(rated(backwards)) as other:
         return first, scored(tmp_path / "second.jsonl", other, rows, "--judge_model_name=other")
@@ -156,7 +207,9 @@ def two_judges(tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: Script
 @pytest.mark.slow
 def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first, second = two_judges(tmp_path, PAIRS, judge)
-    ended = compare(first, second, "--json", tmp_path / "c.json", "--html", tmp_path / "c.html", "--rows=2")
+    ended = compare(
+        first, second, "--json", tmp_path / "c.json", "--html", tmp_path / "c.html", "--rows=2"
+    )
     assert ended.code == 0, ended.said
     found = json.loads((tmp_path / "c.json").read_text("utf-8"))
     runs = [SavedRun.open(run_directory_of(path)) for path in (first, second)]
@@ -169,9 +222,15 @@ def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoin
     assert agreement["correlation"] == pytest.approx(-1)
     ties = sum(n % 5 == (2 * n) % 5 for n in range(12))
     assert agreement["best"] == {"prompts": 12, "same": ties / 12, "overlapping": ties / 12}
-    assert agreement["labels"]["labels"] == ["1", "2", "3", "4", "5"] and agreement["labels"]["kappa"] < 0.1
+    assert (
+        agreement["labels"]["labels"] == ["1", "2", "3", "4", "5"]
+        and agreement["labels"]["kappa"] < 0.1
+    )
     assert len(difference["changed"]) == 2
-    assert sum(test["test"]["higher"] + test["test"]["lower"] for test in difference["tests"][:1]) <= 12, "of prompts"
+    assert (
+        sum(test["test"]["higher"] + test["test"]["lower"] for test in difference["tests"][:1])
+        <= 12
+    ), "of prompts"
     assert [each["condition"] for each in found["differing"]] == ["judge"]
     page = (tmp_path / "c.html").read_text("utf-8")
     for said in ("24 responses", "12 prompts with several responses", "mid-P over prompts"):
@@ -179,18 +238,28 @@ def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoin
 
 
 @pytest.mark.slow
-def test_of_judges_of_two_kinds_the_settings_that_both_read_are_told(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_of_judges_of_two_kinds_the_settings_that_both_read_are_told(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
     first = scored(tmp_path / "first.jsonl", judge, PAIRS)
     with serving(judging(lambda text, place: len(text) / 100)) as other:
-        second = scored(tmp_path / "second.jsonl", other, PAIRS, "--judge=listwise", "--judge_temperature=0.5")
+        second = scored(
+            tmp_path / "second.jsonl", other, PAIRS, "--judge=listwise", "--judge_temperature=0.5"
+        )
     ended = compare(first, second)
     assert ended.code == 0
-    differing = [line.split(":")[1].strip() for line in ended.out.splitlines() if line.startswith("The judge differs")]
+    differing = [
+        line.split(":")[1].strip()
+        for line in ended.out.splitlines()
+        if line.startswith("The judge differs")
+    ]
     assert sorted(differing) == ["judge", "judge_system_prompt", "judge_temperature"]
 
 
 @pytest.mark.slow
-def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_rows_that_share_a_judgment_are_one_observation(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
     once, twice = tmp_path / "once", tmp_path / "twice"
     once.mkdir()
     twice.mkdir()
@@ -209,7 +278,11 @@ def test_another_data_set_is_refused(tmp_path: Path, judge: ScriptedEndpoint) ->
     first = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     other = tmp_path / "other"
     other.mkdir()
-    second = scored(other / "scored.jsonl", judge, [*PAIRS[:-1], {**PAIRS[-1], "prompt": "Another question"}])
+    second = scored(
+        other / "scored.jsonl", judge, [*PAIRS[:-1], {**PAIRS[-1], "prompt": "Another question"}]
+    )
     ended = compare(first, second)
-    assert ended.code == 2 and "the runs differ in data" in ended.err and "--across_data" in ended.err
+    assert (
+        ended.code == 2 and "the runs differ in data" in ended.err and "--across_data" in ended.err
+    )
     assert compare(first, second, "--across_data").code == 0

@@ -23,7 +23,10 @@ from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 LONG = "points, which is a long enough answer"
 PROMPTS = [{"id": n, "prompt": f"Question {n}?", "at": [n, {"x": n / 2}]} for n in range(4)]
-SINGLE = [{"prompt": f"Question {n // 2}", "response": f"{n % 4 + 1} points", "kind": n // 2} for n in range(8)]
+SINGLE = [
+    {"prompt": f"Question {n // 2}", "response": f"{n % 4 + 1} points", "kind": n // 2}
+    for n in range(8)
+]
 JUDGED = ("judge/score", "judge/status", "judge/label", "judge/explanation", "judge/detail")
 
 
@@ -42,7 +45,11 @@ def by_prompt() -> Any:
         if number == 2 and "Question 1" in shown:
             return Reply(status=400, body={"error": {"message": "not this one"}})
         has_no_tags = number == 3 and "Question 0" in shown
-        text = "no tags at all, but long" if has_no_tags else f"<think>about {number}</think>{number % 4 + 1} {LONG}"
+        text = (
+            "no tags at all, but long"
+            if has_no_tags
+            else f"<think>about {number}</think>{number % 4 + 1} {LONG}"
+        )
         return Reply(body=completion(text))
 
     return script
@@ -52,20 +59,31 @@ def sampled(out: Path, judge: ScriptedEndpoint) -> Path:
     """A file of sampled responses, one of which the policy never gave, and one without thinking."""
     data = write_lines(out.parent / "prompts.jsonl", PROMPTS)
     with serving(by_prompt()) as policy:
-        urls = (f"--openai.base_url={policy.base_url}", f"--judge_base_url={judge.base_url}", "--openai.model_name=m")
+        urls = (
+            f"--openai.base_url={policy.base_url}",
+            f"--judge_base_url={judge.base_url}",
+            "--openai.model_name=m",
+        )
         words = ("--responses_per_prompt=4", "--thinking_mode=true")
-        ended = score(data, "--out", out, *urls, *words, "--retry_delay=0", "--max_judge_error_rate=1")
+        ended = score(
+            data, "--out", out, *urls, *words, "--retry_delay=0", "--max_judge_error_rate=1"
+        )
     assert ended.code == 0, ended.said
     return out
 
 
 def again(data: Path, out: Path, judge: ScriptedEndpoint, *words: str) -> Ended:
     url = f"--judge_base_url={judge.base_url}"
-    return score(data, "--out", out, "--rescore", url, "--retry_delay=0", "--max_judge_error_rate=1", *words)
+    return score(
+        data, "--out", out, "--rescore", url, "--retry_delay=0", "--max_judge_error_rate=1", *words
+    )
 
 
 def compare(*words: object) -> Ended:
-    return called(lambda: compare_command.main([str(word) for word in words], prog="compare"), clean_environment())
+    return called(
+        lambda: compare_command.main([str(word) for word in words], prog="compare"),
+        clean_environment(),
+    )
 
 
 def rows_of(path: Path) -> Sequence[Mapping[str, Any]]:
@@ -92,7 +110,9 @@ def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: st
             name: old[name] for name in old if name not in JUDGED
         }
         assert new["judge/status"] == old["judge/status"]
-        for was, now, status in zip(old["judge/score"], new["judge/score"], old["judge/status"], strict=True):
+        for was, now, status in zip(
+            old["judge/score"], new["judge/score"], old["judge/status"], strict=True
+        ):
             assert (now == pytest.approx(1 - was)) if status == "ok" else now is None
     statuses = sorted(status for row in after for status in row["judge/status"])
     assert statuses == ["invalid_completion", *["ok"] * 14, "policy_failed"]
@@ -105,7 +125,9 @@ def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: st
     assert ended.code == 0, ended.said
     found = json.loads((tmp_path / "c.json").read_text("utf-8"))
     (difference,) = found["differences"]
-    assert (found["rows"], found["item"]) == (15, "response"), "all but the one that the policy never gave"
+    assert (found["rows"], found["item"]) == (15, "response"), (
+        "all but the one that the policy never gave"
+    )
     assert difference["agreement"]["correlation"] < -0.7, "a malformed one is 0 for both"
     assert "B judges the same answers as A" in " ".join(ended.out.split())
 
@@ -116,16 +138,26 @@ def test_the_run_has_the_responses_as_the_policys_run_has_them(tmp_path: Path) -
         one = sampled(tmp_path / "one.jsonl", judge)
         other = tmp_path / "other.jsonl"
         assert again(one, other, judge).code == 0
-    of_policy = ("category", "texts", "run", "task_digest")  # what it has cost is the policy's run's
+    of_policy = (
+        "category",
+        "texts",
+        "run",
+        "task_digest",
+    )  # what it has cost is the policy's run's
     for name in ("samples.jsonl", "failures.jsonl"):
         lines = [read_rows(run_directory_of(path) / name) for path in (one, other)]
         assert lines[0]
-        stripped = [[{k: v for k, v in line.items() if k not in of_policy} for line in each] for each in lines]
+        stripped = [
+            [{k: v for k, v in line.items() if k not in of_policy} for line in each]
+            for each in lines
+        ]
         assert stripped[0] == stripped[1]
     general = RunFiles(run_directory_of(other)).report["config_general"]
     assert general["model_name"] == "m on prompts"
     assert general["answers_of"]["path"] == str(run_directory_of(one))
-    assert [each["name"] for each in general["answers_of"]["datasets"]] == [str(tmp_path / "prompts.jsonl")]
+    assert [each["name"] for each in general["answers_of"]["datasets"]] == [
+        str(tmp_path / "prompts.jsonl")
+    ]
 
 
 @pytest.mark.slow
@@ -137,7 +169,11 @@ def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
         assert score(data, "--out", one, url).code == 0
         before = len(judge.requests)
         refused = score(one, "--out", tmp_path / "other.jsonl", url)
-        assert (refused.code, "--rescore" in refused.err, len(judge.requests)) == (2, True, before), refused.err
+        assert (refused.code, "--rescore" in refused.err, len(judge.requests)) == (
+            2,
+            True,
+            before,
+        ), refused.err
         for words, said in (
             (("--responses_per_prompt=2",), "--rescore judges the responses of a scored file"),
             (("--out", str(one)), "is the data set itself"),
@@ -146,22 +182,42 @@ def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
             assert (ended.code, said in ended.err) == (2, True), ended.err
         ended = again(data, tmp_path / "other.jsonl", judge)
         assert (ended.code, "lacks judge/score" in ended.err) == (2, True), ended.err
-        named = again(sampled(tmp_path / "s.jsonl", judge), tmp_path / "t.jsonl", judge, "--response_column=prompt")
-        assert (named.code, "policy/response; leave the setting out" in named.err) == (2, True), named.err
-        grouped = again(tmp_path / "s.jsonl", tmp_path / "t.jsonl", judge, "--judge=listwise", "--group_by=id")
-        assert (grouped.code, "--group_by: each row has several responses" in grouped.err) == (2, True), grouped.err
+        named = again(
+            sampled(tmp_path / "s.jsonl", judge),
+            tmp_path / "t.jsonl",
+            judge,
+            "--response_column=prompt",
+        )
+        assert (named.code, "policy/response; leave the setting out" in named.err) == (2, True), (
+            named.err
+        )
+        grouped = again(
+            tmp_path / "s.jsonl", tmp_path / "t.jsonl", judge, "--judge=listwise", "--group_by=id"
+        )
+        assert (grouped.code, "--group_by: each row has several responses" in grouped.err) == (
+            2,
+            True,
+        ), grouped.err
 
 
 @pytest.mark.slow
 def test_a_row_keeps_its_own_text_but_for_the_judges_keys(tmp_path: Path) -> None:
-    own = '{ "prompt":"A\\u00e4",  "response": "2 points" ,"n": 1.50, "long": 123456789012345678901234567890'
+    own = (
+        '{ "prompt":"A\\u00e4",  "response": "2 points" ,"n": 1.50, "long": '
+        "123456789012345678901234567890"
+    )
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
     (tmp_path / "data.jsonl").write_text(own + "}\n")
     with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
-        assert score(tmp_path / "data.jsonl", "--out", one, f"--judge_base_url={first.base_url}").code == 0
+        assert (
+            score(tmp_path / "data.jsonl", "--out", one, f"--judge_base_url={first.base_url}").code
+            == 0
+        )
         assert again(one, other, second).code == 0
     before, after = one.read_text(), other.read_text()
-    assert before.startswith(own + ',"judge/score":0.25') and after.startswith(own + ',"judge/score":0.75')
+    assert before.startswith(own + ',"judge/score":0.25') and after.startswith(
+        own + ',"judge/score":0.75'
+    )
     assert after.count("judge/score") == 1
 
 
@@ -191,13 +247,26 @@ def test_other_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
         ],
         metadata={"made": "by hand"},
     )
-    rows = [{"prompt": "A", "response": "2 points", "words": ["a", "b"]}, {"prompt": "B", "response": "4 points"}]
+    rows = [
+        {"prompt": "A", "response": "2 points", "words": ["a", "b"]},
+        {"prompt": "B", "response": "4 points"},
+    ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, types), tmp_path / "data.parquet")
     one, other, alone = (tmp_path / f"{name}.parquet" for name in ("one", "other", "alone"))
     with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
-        assert score(tmp_path / "data.parquet", "--out", one, f"--judge_base_url={first.base_url}").code == 0
+        assert (
+            score(
+                tmp_path / "data.parquet", "--out", one, f"--judge_base_url={first.base_url}"
+            ).code
+            == 0
+        )
         assert again(one, other, second).code == 0
-        assert score(tmp_path / "data.parquet", "--out", alone, f"--judge_base_url={second.base_url}").code == 0
+        assert (
+            score(
+                tmp_path / "data.parquet", "--out", alone, f"--judge_base_url={second.base_url}"
+            ).code
+            == 0
+        )
     assert other.read_bytes() == alone.read_bytes(), "as if the first judge had never been asked"
     assert compare(one, other).code == 0
 
@@ -239,18 +308,33 @@ def test_a_judge_that_compares_sees_those_that_can_be_judged(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_rows_that_the_policy_never_answered_do_not_stop_the_run(tmp_path: Path) -> None:
     """Ten tasks without a score end a run whose endpoint is down; here nobody was asked about them."""
-    failed = {"judge/score": [None], "judge/status": ["policy_failed"], "judge/label": [None], "judge/detail": [None]}
+    failed = {
+        "judge/score": [None],
+        "judge/status": ["policy_failed"],
+        "judge/label": [None],
+        "judge/detail": [None],
+    }
     failed |= {"policy/response": [None], "policy/thinking": [None], "policy/finish_reason": [None]}
     rows: list[dict[str, JSON]] = [
-        {"prompt": f"Q{n}", **failed, "judge/explanation": [f"the policy at {n}"]} for n in range(12)
+        {"prompt": f"Q{n}", **failed, "judge/explanation": [f"the policy at {n}"]}
+        for n in range(12)
     ]
-    rows.append({**rows[0], "prompt": "Last", "policy/response": ["2 points"], "judge/status": ["judge_failed"]})
+    rows.append(
+        {
+            **rows[0],
+            "prompt": "Last",
+            "policy/response": ["2 points"],
+            "judge/status": ["judge_failed"],
+        }
+    )
     one, other = write_lines(tmp_path / "one.jsonl", rows), tmp_path / "other.jsonl"
     with serving(rated(by_points)) as judge:
         assert again(one, other, judge, "--judge_max_concurrency=1").code == 0
     found = read_rows(other)
     assert [row["judge/status"] for row in found] == [["policy_failed"]] * 12 + [["ok"]]
-    assert [row["judge/explanation"] for row in found[:12]] == [[f"the policy at {n}"] for n in range(12)]
+    assert [row["judge/explanation"] for row in found[:12]] == [
+        [f"the policy at {n}"] for n in range(12)
+    ]
 
 
 @pytest.mark.slow
@@ -260,8 +344,14 @@ def test_a_file_whose_columns_contradict_each_other_is_named_with_its_row(tmp_pa
         rows = [dict(row) for row in read_rows(one)]
         rows[2]["policy/response"] = ["alone"]
         ended = again(write_lines(tmp_path / "cut.jsonl", rows), tmp_path / "other.jsonl", judge)
-        assert (ended.code, "row 3: expected a list of texts in policy/response" in ended.err) == (2, True), ended.err
+        assert (ended.code, "row 3: expected a list of texts in policy/response" in ended.err) == (
+            2,
+            True,
+        ), ended.err
         rows = [dict(row) for row in read_rows(one)]
         rows[1]["policy/response"] = [None] * 4
         ended = again(write_lines(tmp_path / "null.jsonl", rows), tmp_path / "other.jsonl", judge)
-        assert (ended.code, "row 2: a response is null in policy/response" in ended.err) == (2, True), ended.err
+        assert (ended.code, "row 2: a response is null in policy/response" in ended.err) == (
+            2,
+            True,
+        ), ended.err

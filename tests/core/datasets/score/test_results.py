@@ -38,7 +38,8 @@ def command(tmp_path: Path) -> Iterator[Scoring]:
 
 def single(*responses: str) -> list[dict[str, JSON]]:
     return [
-        {"prompt": f"Question {n}", "response": response, "source": "ab"[n % 2]} for n, response in enumerate(responses)
+        {"prompt": f"Question {n}", "response": response, "source": "ab"[n % 2]}
+        for n, response in enumerate(responses)
     ]
 
 
@@ -53,7 +54,9 @@ def run_of(command: Scoring) -> SavedRun:
     return SavedRun.open(run_directory_of(command.out))
 
 
-def test_responses_to_one_prompt_are_resampled_together_also_in_rows_of_their_own(command: Scoring) -> None:
+def test_responses_to_one_prompt_are_resampled_together_also_in_rows_of_their_own(
+    command: Scoring,
+) -> None:
     """Their scores say the same of the judge: with each one for itself, intervals would be half as wide."""
     scores = {prompt: f"{1 + 4 * (prompt % 2)} points" for prompt in range(6)}
     rows: list[dict[str, JSON]] = [
@@ -83,9 +86,9 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(comman
     assert run.metrics["eval/judge_error_rate"] == pytest.approx(1 / 5)
     assert run.metrics["eval/score_median"] == 0.5
     shares = [sample.headline for sample in run.samples()]
-    assert sum(share.total for share in shares if share) / sum(share.weight for share in shares if share) == (
-        pytest.approx(run.headline.value)
-    )
+    assert sum(share.total for share in shares if share) / sum(
+        share.weight for share in shares if share
+    ) == (pytest.approx(run.headline.value))
 
     assert ended.code == 1
     assert "4 of 5 responses" in ended.out
@@ -93,7 +96,9 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(comman
     assert "1 of 5 responses have no score (20.0 %)" in ended.err and "too long" in ended.err
     assert ended.err.rstrip().splitlines()[-2].endswith("--resume")
     assert "--judge_api_key as before" in ended.err
-    assert KEY not in ended.said + json.dumps(run.general) + (run.path / "run.log").read_text("utf-8")
+    assert KEY not in ended.said + json.dumps(run.general) + (run.path / "run.log").read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.slow
@@ -125,21 +130,34 @@ def test_several_responses_to_a_prompt(command: Scoring) -> None:
     assert values["eval/chosen_higher_rate"] == pytest.approx((1 + 0.5 + 0 + 1 + 0) / 5)
     assert values["eval/mean_margin"] == pytest.approx((1 + 0 - 0.25 + 0.5 + (0.625 - 0.5)) / 5)
     assert values["eval/mean_best_score"] == pytest.approx((1 + 0.5 + 0.25 + 0.5 + 1) / 5)
-    assert values["eval/mean_worst_of_2"] == pytest.approx((0 + 0.5 + 0 + 0 + (2 * 0.25 + 0.5) / 3) / 5)
+    assert values["eval/mean_worst_of_2"] == pytest.approx(
+        (0 + 0.5 + 0 + 0 + (2 * 0.25 + 0.5) / 3) / 5
+    )
     assert values["eval/incomplete_units"] == 1
     assert values["eval/chosen_higher_rate_category_a"] == pytest.approx((1 + 0 + 1) / 3)
     assert values["eval/data_rows"] == 6 and values["eval/selected_rows"] == 13
     assert "left out of these" in ended.out
     shown = ended.out[ended.out.index("score: ") :].splitlines()
-    assert shown[1].startswith("chosen is higher") and " 0.5000  95 %: " in shown[1] and "5 prompts" in shown[1]
-    assert any(line.strip().startswith("mean score ") for line in shown[2:]), "which compare takes, stands below"
+    assert (
+        shown[1].startswith("chosen is higher")
+        and " 0.5000  95 %: " in shown[1]
+        and "5 prompts" in shown[1]
+    )
+    assert any(line.strip().startswith("mean score ") for line in shown[2:]), (
+        "which compare takes, stands below"
+    )
     assert ended.out.count("chosen is higher") == 1
-    assert run_contents(run_of(command).path)[0]["headline"].startswith("chosen is higher 0.5000 (95 %: ")
+    assert run_contents(run_of(command).path)[0]["headline"].startswith(
+        "chosen is higher 0.5000 (95 %: "
+    )
 
 
 @pytest.mark.slow
 def test_categories_whose_names_differ_have_numbers_of_their_own(command: Scoring) -> None:
-    names, points = ("C", "C++", "C#", "c", "CI low"), ("5 points", "4 points", "3 points", "2 points", "1 point")
+    names, points = (
+        ("C", "C++", "C#", "c", "CI low"),
+        ("5 points", "4 points", "3 points", "2 points", "1 point"),
+    )
     rows = [{**row, "source": name} for row, name in zip(single(*points), names, strict=True)]
     command("--category_column=source", rows=rows)
     found = {name: value for name, value in run_of(command).metrics.items() if "_category_" in name}
@@ -159,11 +177,19 @@ def test_equal_rows_are_one_observation(command: Scoring) -> None:
 
 
 @pytest.mark.slow
-def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(command: Scoring) -> None:
+def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(
+    command: Scoring,
+) -> None:
     rows = single("5 points", "3 points", "1 point", "2 points")
     command(rows=rows)
-    undisturbed, judge, command.out = run_of(command), command.judge, command.out.with_name("other.jsonl")
-    with serving(rated(lambda text: Reply(status=400, body={}) if text[0] == "3" else int(text[0]))) as command.judge:
+    undisturbed, judge, command.out = (
+        run_of(command),
+        command.judge,
+        command.out.with_name("other.jsonl"),
+    )
+    with serving(
+        rated(lambda text: Reply(status=400, body={}) if text[0] == "3" else int(text[0]))
+    ) as command.judge:
         assert command().code == 1
     command.judge = judge
     assert command("--resume").code == 0
@@ -174,12 +200,17 @@ def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(c
 
 @pytest.mark.slow
 def test_of_a_column_with_many_values_the_most_frequent_have_metrics(command: Scoring) -> None:
-    rows = [{"prompt": f"Question {n}", "response": "3 points", "source": f"source {n}"} for n in range(102)]
+    rows = [
+        {"prompt": f"Question {n}", "response": "3 points", "source": f"source {n}"}
+        for n in range(102)
+    ]
     ended = command("--category_column=source", rows=[*rows, {**rows[101], "prompt": "Another"}])
     run = run_of(command)
     names = [name for name in run.metrics if name.startswith("eval/mean_score_category_")]
     assert len(names) == 100 and "eval/mean_score_category_source_101" in names
-    assert "source has 102 values; the 100 most frequent have metrics" in ended.out.replace("\n", " ")
+    assert "source has 102 values; the 100 most frequent have metrics" in ended.out.replace(
+        "\n", " "
+    )
     assert "90 more" in ended.out, "on the terminal are the largest, and the others together"
 
 

@@ -36,7 +36,9 @@ def test_a_rule_asks_nobody_and_has_no_score_where_it_cannot_say(tmp_path: Path)
     ]
     run = RunFiles(run_directory_of(out))
     assert run.report["config_general"]["judge_model_name"] == "rule-number"
-    assert run.metrics["mean_score"] == 0.5 and not any("cost" in name or "calls" in name for name in run.metrics)
+    assert run.metrics["mean_score"] == 0.5 and not any(
+        "cost" in name or "calls" in name for name in run.metrics
+    )
     assert "price" not in ended.said and "stand-in" not in ended.said
 
 
@@ -64,7 +66,11 @@ def test_offline_there_is_no_stand_in(tmp_path: Path) -> None:
 
 
 def test_a_run_is_resumed_by_the_same_rule_alone(tmp_path: Path) -> None:
-    data, out, own = write_lines(tmp_path / "data.jsonl", ROWS[:2]), tmp_path / "scored.jsonl", tmp_path / "own.py"
+    data, out, own = (
+        write_lines(tmp_path / "data.jsonl", ROWS[:2]),
+        tmp_path / "scored.jsonl",
+        tmp_path / "own.py",
+    )
     own.write_text("def fine(response):\n    return True\n")
     words = (data, "--out", out, "--judge=rule", f"--rule={own}:fine")
     assert score(*words).code == 0
@@ -80,24 +86,38 @@ def test_a_run_is_resumed_by_the_same_rule_alone(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("--judge=rule",), "rule: expected one of number, expression"),
-        (("--judge=rule", "--rule=numbers"), "--rule (command line): 'numbers' is no rule; expected one of number"),
+        (
+            ("--judge=rule", "--rule=numbers"),
+            "--rule (command line): 'numbers' is no rule; expected one of number",
+        ),
         (("--judge=rule", "--rule=length"), "--rule_hard_limit: the rule length needs it"),
         (
             ("--judge=rule", "--rule=length", "--rule_hard_limit=3", "--rule_soft_limit=4"),
             "--rule_soft_limit: expected at most rule_hard_limit, got 4",
         ),
-        (("--judge=rule", "--rule=exact", "--rule_tolerance=0.1"), "--rule_tolerance: the rule exact does not read it"),
-        (("--judge=rule", "--rule=number", "--rule_expected=many"), "rule_expected: the expected value has no number"),
+        (
+            ("--judge=rule", "--rule=exact", "--rule_tolerance=0.1"),
+            "--rule_tolerance: the rule exact does not read it",
+        ),
+        (
+            ("--judge=rule", "--rule=number", "--rule_expected=many"),
+            "rule_expected: the expected value has no number",
+        ),
         (("--judge=rule", "--rule=missing.py:f"), "rule: missing.py:f: FileNotFoundError: "),
         (
             (*NUMBER, "--judge_temperature=0.5"),
             "--judge_temperature (command line): nothing reads it with --judge=rule",
         ),
-        (("--judge=rubric", "--rule=number"), "--rule (command line): nothing reads it without --judge=rule"),
+        (
+            ("--judge=rubric", "--rule=number"),
+            "--rule (command line): nothing reads it without --judge=rule",
+        ),
     ],
 )
 def test_wrong_combinations_are_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    ended = score(write_lines(tmp_path / "data.jsonl", ROWS), "--out", tmp_path / "scored.jsonl", *words)
+    ended = score(
+        write_lines(tmp_path / "data.jsonl", ROWS), "--out", tmp_path / "scored.jsonl", *words
+    )
     assert ended.code == 2
     assert said in ended.err
     assert len([line for line in ended.err.splitlines() if "INFO" not in line]) == 1

@@ -17,7 +17,10 @@ from tests.command import serving, write_lines
 from tests.core.datasets.scoring import Scoring, rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
-ROWS = [{"prompt": f"Question {n // 2}", "response": f"{n % 5 + 1} points", "kind": n // 3} for n in range(17)]
+ROWS = [
+    {"prompt": f"Question {n // 2}", "response": f"{n % 5 + 1} points", "kind": n // 3}
+    for n in range(17)
+]
 COUNT = 3
 
 
@@ -34,7 +37,9 @@ def judge() -> Iterator[ScriptedEndpoint]:
 
 def of_rows(path: Path) -> list[Mapping[str, JSON]]:
     """The lines of a run, without what may differ between two runs."""
-    return [{name: value for name, value in row.items() if name != "run"} for row in read_rows(path)]
+    return [
+        {name: value for name, value in row.items() if name != "run"} for row in read_rows(path)
+    ]
 
 
 @pytest.mark.slow
@@ -43,19 +48,29 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     tmp_path: Path, judge: ScriptedEndpoint, ending: str
 ) -> None:
     data = write_lines(tmp_path / "data.jsonl", ROWS)
-    flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1", "--category_column=kind")
+    flags = (
+        f"--judge_base_url={judge.base_url}",
+        "--max_judge_error_rate=1",
+        "--category_column=kind",
+    )
     whole, out = tmp_path / f"whole.{ending}", tmp_path / f"scored.{ending}"
     assert score(data, "--out", whole, *flags).code == 0
     for shard in shards_of(COUNT):
         part = score(data, "--out", out, f"--shard={shard}", *flags)
         assert part.code == 0
-        assert f"judgegym score {data} --out {out} --merge {COUNT}  # when all {COUNT} shards are there" in part.out
+        assert (
+            f"judgegym score {data} --out {out} --merge {COUNT}  # when all {COUNT} shards are "
+            "there" in part.out
+        )
     asked = len(judge.requests)
 
     ended = score(data, "--out", out, f"--merge={COUNT}")
     assert ended.code == 1, ended.said  # more failures than are allowed here
     assert "3 of 17 responses have no score" in ended.said
-    assert score(data, "--out", out, f"--merge={COUNT}", "--resume", "--max_judge_error_rate=1").code == 0
+    assert (
+        score(data, "--out", out, f"--merge={COUNT}", "--resume", "--max_judge_error_rate=1").code
+        == 0
+    )
     assert len(judge.requests) == asked
     assert out.read_bytes() == whole.read_bytes()
     merged, one = run_directory_of(out), run_directory_of(whole)
@@ -65,8 +80,12 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     assert results[0].headline == results[1].headline and results[0].headline is not None
     assert results[0].general["rows"] == results[1].general["rows"]
     calls = [(call.row, call.answer.choices[0].text) for call in read_calls(merged)]
-    assert sorted(calls) == sorted((call.row, call.answer.choices[0].text) for call in read_calls(one))
-    assert score(data, "--out", out, "--resume", *flags).code == 0  # which asks again for what has failed
+    assert sorted(calls) == sorted(
+        (call.row, call.answer.choices[0].text) for call in read_calls(one)
+    )
+    assert (
+        score(data, "--out", out, "--resume", *flags).code == 0
+    )  # which asks again for what has failed
     assert len(judge.requests) == asked + 3
     assert out.read_bytes() == whole.read_bytes()
 
@@ -80,15 +99,22 @@ def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None
         score(data, "--out", out, f"--shard={shard}", *flags)
     assert [len(read_rows(shard.path(out))) for shard in shards_of(4)] == [4, 4, 4, 5]
     score(data, "--out", out, "--merge=4")
-    assert [row["uid"] for row in samples_of(out)] == [f"row-{n + 1}" for n in range(17) if n % 5 != 4]
+    assert [row["uid"] for row in samples_of(out)] == [
+        f"row-{n + 1}" for n in range(17) if n % 5 != 4
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_there_may_be_more_shards_than_rows(tmp_path: Path, judge: ScriptedEndpoint, ending: str) -> None:
+def test_there_may_be_more_shards_than_rows(
+    tmp_path: Path, judge: ScriptedEndpoint, ending: str
+) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", ROWS[:2]), tmp_path / f"scored.{ending}"
     whole = tmp_path / f"whole.{ending}"
-    for words in [("--out", whole), *(("--out", out, f"--shard={shard}") for shard in shards_of(5))]:
+    for words in [
+        ("--out", whole),
+        *(("--out", out, f"--shard={shard}") for shard in shards_of(5)),
+    ]:
         ended = score(data, *words, f"--judge_base_url={judge.base_url}")
         assert ended.code == 0, ended.said
     empty = SavedRun.open(run_directory_of(shards_of(5)[0].path(out)))
@@ -98,20 +124,29 @@ def test_there_may_be_more_shards_than_rows(tmp_path: Path, judge: ScriptedEndpo
 
 
 @pytest.mark.slow
-def test_a_shard_whose_run_was_stopped_is_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_a_shard_whose_run_was_stopped_is_not_merged(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
     """Its lines may say more than its file, which an earlier command has written."""
     command = Scoring(tmp_path, judge)
     for shard in shards_of(2):
         command(f"--shard={shard}", "--max_judge_error_rate=1", rows=ROWS)
     # Of 17 calls, which its ledger has: it stops at once.
-    assert command("--shard=2/2", "--max_judge_error_rate=1", "--resume", "--budget_calls=1").code == 3
+    assert (
+        command("--shard=2/2", "--max_judge_error_rate=1", "--resume", "--budget_calls=1").code == 3
+    )
     ended = score(command.data, "--out", command.out, "--merge=2")
-    assert (ended.code, "scored-00002-of-00002.run: this run has not ended" in ended.err) == (2, True), ended.said
+    assert (ended.code, "scored-00002-of-00002.run: this run has not ended" in ended.err) == (
+        2,
+        True,
+    ), ended.said
     assert not command.out.exists()
 
 
 @pytest.mark.slow
-def test_shards_of_different_settings_are_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_shards_of_different_settings_are_not_merged(
+    tmp_path: Path, judge: ScriptedEndpoint
+) -> None:
     command = Scoring(tmp_path, judge)
     for shard, rubric in zip(shards_of(2), ("Is it right?", "Is it short?"), strict=True):
         command(f"--shard={shard}", f"--rubric={rubric}", rows=ROWS[:4])
@@ -122,7 +157,10 @@ def test_shards_of_different_settings_are_not_merged(tmp_path: Path, judge: Scri
 
 def test_what_is_wrong_with_a_shard_is_said_in_one_line(tmp_path: Path) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
-    assert "--shard (command line): expected I/N with 1 ≤ I ≤ N" in score(data, "--out", out, "--shard=4/3").said
+    assert (
+        "--shard (command line): expected I/N with 1 ≤ I ≤ N"
+        in score(data, "--out", out, "--shard=4/3").said
+    )
     assert "expected one of them" in score(data, "--out", out, "--shard=1/3", "--merge=3").said
     ended = score(data, "--out", out, "--merge=3")
     assert (ended.code, "3 of 3 shards are not in" in ended.said) == (2, True)

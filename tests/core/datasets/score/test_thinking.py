@@ -13,9 +13,15 @@ from tests.core.datasets.scoring import read_rows, samples_of, score
 from tests.scripted import Json
 from tests.thinking import DRAFTS, PROMPT_FILE, stand_in, thoughts
 
-ONE = {"response": "Because.", "baseline": "So.", "criteria": [{"criterion": "It says why.", "points": 1}]}
+ONE = {
+    "response": "Because.",
+    "baseline": "So.",
+    "criteria": [{"criterion": "It says why.", "points": 1}],
+}
 TWO = {"responses": ["Because.", "So."]}
-ASKED = [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES]
+ASKED = [
+    kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES
+]
 WORDS = {
     "prompt": (f"--judge_prompt={PROMPT_FILE}",),
     "aspect": ("--aspects=correctness",),
@@ -24,29 +30,39 @@ WORDS = {
 
 
 def test_every_kind_of_judge_that_writes_a_verdict_is_asked() -> None:
-    assert {*ASKED} - {"tournament", "reward_model"} == {*DRAFTS}, "a tournament's games are those of arena_hard"
+    assert {*ASKED} - {"tournament", "reward_model"} == {*DRAFTS}, (
+        "a tournament's games are those of arena_hard"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DRAFTS)
-def test_a_judge_that_thinks_gives_the_scores_of_one_that_does_not(tmp_path: Path, kind: str) -> None:
+def test_a_judge_that_thinks_gives_the_scores_of_one_that_does_not(
+    tmp_path: Path, kind: str
+) -> None:
     shapes = list(thoughts(f"{DRAFTS[kind]} Hmm, the claim is false though."))[::11]
     row = TWO if kind in ("choice", "listwise") else ONE
-    data = write_lines(tmp_path / "data.jsonl", [{**row, "prompt": f"Why is it {n}?"} for n in range(len(shapes))])
+    data = write_lines(
+        tmp_path / "data.jsonl", [{**row, "prompt": f"Why is it {n}?"} for n in range(len(shapes))]
+    )
     thinks = True
 
     def answer(request: Json, number: int) -> str:
         asked = "\n".join(message["content"] for message in request["messages"])
         assert "Perhaps" not in asked, "no critique or repair shows the thought"
-        return (shapes[int(asked.rpartition("Why is it ")[2].partition("?")[0])][0] if thinks else "") + stand_in(
-            request
-        )
+        return (
+            shapes[int(asked.rpartition("Why is it ")[2].partition("?")[0])][0] if thinks else ""
+        ) + stand_in(request)
 
     found = []
     with serving(answer) as judge:
         for thinks in (True, False):
             out = tmp_path / f"{thinks}.jsonl"
-            words = (f"--judge={kind}", f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1")
+            words = (
+                f"--judge={kind}",
+                f"--judge_base_url={judge.base_url}",
+                "--max_judge_error_rate=1",
+            )
             score(data, "--out", out, *words, *WORDS.get(kind, ()))
             found.append(read_rows(out))
     for (text, is_ended), one, other in zip(shapes, *found, strict=True):
@@ -56,7 +72,10 @@ def test_a_judge_that_thinks_gives_the_scores_of_one_that_does_not(tmp_path: Pat
 
 
 RULE = {"judge": "rule", "rule": "exact", "rule_expected": "It is 42."}
-REWARD = '{"rule": %s, "judge": {"judge": "rubric"}, "format": {"judge": "rule", "rule": "thinking_format"}}'
+REWARD = (
+    '{"rule": %s, "judge": {"judge": "rubric"}, "format": {"judge": "rule", "rule": '
+    '"thinking_format"}}'
+)
 
 
 def test_a_response_is_shown_to_rules_and_judges_without_its_thinking(tmp_path: Path) -> None:
@@ -74,7 +93,10 @@ def test_a_response_is_shown_to_rules_and_judges_without_its_thinking(tmp_path: 
         "Here is my response: 42",
         '{"text": "a </think> b"}',
     ]
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "6 * 7?", "response": text} for text in [*texts, *plain]])
+    data = write_lines(
+        tmp_path / "data.jsonl",
+        [{"prompt": "6 * 7?", "response": text} for text in [*texts, *plain]],
+    )
     shown: list[str] = []
 
     def answer(request: Json, number: int) -> str:
@@ -98,12 +120,16 @@ def test_a_response_is_shown_to_rules_and_judges_without_its_thinking(tmp_path: 
             assert "nothing but thinking" in str(row["judge/explanation"])
     assert shown != [] and not any("Perhaps" in asked for asked in shown)
     for said, sample in zip(plain, samples[len(shapes) :], strict=True):
-        assert sample["model_answer"] == said and "written" not in sample, "a marker that is only mentioned"
+        assert sample["model_answer"] == said and "written" not in sample, (
+            "a marker that is only mentioned"
+        )
         assert any(said in asked for asked in shown)
 
 
 def test_with_judged_thinking_kept_all_of_a_response_is_shown(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "6 * 7?", "response": "<think>41?</think>It is 42."}])
+    data = write_lines(
+        tmp_path / "data.jsonl", [{"prompt": "6 * 7?", "response": "<think>41?</think>It is 42."}]
+    )
     shown: list[str] = []
 
     def answer(request: Json, number: int) -> str:

@@ -33,39 +33,61 @@ def by_number(aspect: str, submission: str) -> bool | str:
 
 def met(criterion: str, submission: str) -> str:
     """Met where the criterion's first letter is in the submission; the judge breaks off at `broken` ones."""
-    return "no verdict" if "broken" in criterion else "met" if criterion[0] in submission else "unmet"
+    return (
+        "no verdict" if "broken" in criterion else "met" if criterion[0] in submission else "unmet"
+    )
 
 
 def table_rows(path: Path) -> Sequence[Mapping[str, Any]]:
     """The rows of a file, whose `judge/detail` is text in Parquet."""
-    return pyarrow.parquet.read_table(path).to_pylist() if path.suffix == ".parquet" else read_rows(path)
+    return (
+        pyarrow.parquet.read_table(path).to_pylist()
+        if path.suffix == ".parquet"
+        else read_rows(path)
+    )
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_each_aspect_has_a_column_which_keeps_verdicts_where_another_vote_failed(tmp_path: Path, ending: str) -> None:
+def test_each_aspect_has_a_column_which_keeps_verdicts_where_another_vote_failed(
+    tmp_path: Path, ending: str
+) -> None:
     out = tmp_path / f"scored.{ending}"
     with serving(saying(by_number)) as judge:
         data = write_lines(tmp_path / "data.jsonl", [*ROWS, {**ROWS[0], "response": ""}])
-        ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", *ASPECTS, "--max_judge_error_rate=1")
+        ended = score(
+            data,
+            "--out",
+            out,
+            f"--judge_base_url={judge.base_url}",
+            *ASPECTS,
+            "--max_judge_error_rate=1",
+        )
     assert ended.code == 0
     rows = table_rows(out)
     assert [row["judge/status"] for row in rows] == ["unparsable", "ok", "ok", "invalid_completion"]
     assert [row["judge/aspect/correctness"] for row in rows] == [1.0, 0.0, 1.0, None]
     assert [row["judge/aspect/harmfulness"] for row in rows] == [None, 0.0, 1.0, None]
-    assert [scored.components(0) for scored in read_scored(out)][1] == {"correctness": 0.0, "harmfulness": 0.0}
+    assert [scored.components(0) for scored in read_scored(out)][1] == {
+        "correctness": 0.0,
+        "harmfulness": 0.0,
+    }
 
 
 def test_metrics_summary_and_page_are_by_aspect(tmp_path: Path) -> None:
     with serving(saying(by_number)) as judge:
         scoring = Scoring(tmp_path, judge)
-        ended = scoring(*ASPECTS, "--max_judge_error_rate=1", rows=[*ROWS, {**ROWS[0], "response": ""}])
+        ended = scoring(
+            *ASPECTS, "--max_judge_error_rate=1", rows=[*ROWS, {**ROWS[0], "response": ""}]
+        )
     metrics = scoring.run.metrics
     # The empty answer passes nothing; the first one counts where it has a verdict.
     assert metrics["pass_rate_correctness"] == 0.5
     assert metrics["score_correctness"] == pytest.approx(2 / 3)
     assert metrics["pass_rate_harmfulness"] == pytest.approx(1 / 3)
     assert metrics["score_harmfulness"] == 0.5
-    assert metrics["pass_rate_correctness_ci_low"] <= 0.5 <= metrics["pass_rate_correctness_ci_high"]
+    assert (
+        metrics["pass_rate_correctness_ci_low"] <= 0.5 <= metrics["pass_rate_correctness_ci_high"]
+    )
     summary = " ".join(ended.out.split())
     assert "aspects: passes correctness 50.0 % 95 %:" in summary
     assert report([str(scoring.out)]) == 0
@@ -74,27 +96,52 @@ def test_metrics_summary_and_page_are_by_aspect(tmp_path: Path) -> None:
 
 
 def test_criteria_that_all_rows_share_have_columns_however_rows_bring_them(tmp_path: Path) -> None:
-    criteria = [{"name": "Precise IF", "text": "A is there", "points": 2}, {"name": "C++", "text": "Zebras"}]
+    criteria = [
+        {"name": "Precise IF", "text": "A is there", "points": 2},
+        {"name": "C++", "text": "Zebras"},
+    ]
     with serving(checking(met)) as judge:
         scoring = Scoring(tmp_path, judge)
         assert scoring(*CHECKLIST, rows=[{**row, "criteria": criteria} for row in ROWS]).code == 0
     names = [name for name in scoring.rows[0] if name.startswith("judge/criterion/")]
     metrics = scoring.run.metrics
     assert names[0] == "judge/criterion/precise_if"
-    assert names[1].startswith("judge/criterion/c~")  # the name in metrics: more is lost than case and blanks
+    assert names[1].startswith(
+        "judge/criterion/c~"
+    )  # the name in metrics: more is lost than case and blanks
     assert [[row[name] for name in names] for row in scoring.rows] == [[1.0, 0.0]] * 3
-    assert (metrics["met_rate_precise_if"], metrics[f"met_rate_{names[1].rpartition('/')[2]}"]) == (1.0, 0.0)
+    assert (metrics["met_rate_precise_if"], metrics[f"met_rate_{names[1].rpartition('/')[2]}"]) == (
+        1.0,
+        0.0,
+    )
 
 
 HEALTH = [
-    {**ROWS[0], "criteria": [{"text": "Answers", "points": 5, "tags": ["axis:accuracy"]}, {"text": "broken"}]},
-    {**ROWS[1], "criteria": [{"text": "Answers", "points": 5, "tags": ["axis:accuracy"]}, {"text": "Zebras"}]},
-    {**ROWS[2], "criteria": [{"text": "Zebras", "points": -3, "tags": ["axis:style"]}, {"text": "Answers"}]},
+    {
+        **ROWS[0],
+        "criteria": [
+            {"text": "Answers", "points": 5, "tags": ["axis:accuracy"]},
+            {"text": "broken"},
+        ],
+    },
+    {
+        **ROWS[1],
+        "criteria": [
+            {"text": "Answers", "points": 5, "tags": ["axis:accuracy"]},
+            {"text": "Zebras"},
+        ],
+    },
+    {
+        **ROWS[2],
+        "criteria": [{"text": "Zebras", "points": -3, "tags": ["axis:style"]}, {"text": "Answers"}],
+    },
 ]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_criteria_of_single_rows_are_a_list_of_objects_and_their_tags_metrics(tmp_path: Path, ending: str) -> None:
+def test_criteria_of_single_rows_are_a_list_of_objects_and_their_tags_metrics(
+    tmp_path: Path, ending: str
+) -> None:
     out, data = tmp_path / f"scored.{ending}", write_lines(tmp_path / "data.jsonl", HEALTH)
     with serving(checking(met)) as judge:
         words = (f"--judge_base_url={judge.base_url}", *CHECKLIST, "--max_judge_error_rate=1")
@@ -118,13 +165,18 @@ def test_shards_have_the_columns_of_the_whole_data_set(tmp_path: Path) -> None:
     shared, other = [{"name": "a", "text": "Answers"}], [{"name": "z", "text": "Zebras"}]
     data = write_lines(
         tmp_path / "data.jsonl",
-        [{**row, "criteria": each} for row, each in zip(ROWS, (shared, shared, other), strict=True)],
+        [
+            {**row, "criteria": each}
+            for row, each in zip(ROWS, (shared, shared, other), strict=True)
+        ],
     )
     with serving(checking(met)) as judge:
         words = (f"--judge_base_url={judge.base_url}", *CHECKLIST)
         assert score(data, "--out", tmp_path / "whole.jsonl", *words).code == 0
         for shard in ("1/3", "2/3", "3/3"):
-            assert score(data, "--out", tmp_path / "parts.jsonl", "--shard", shard, *words).code == 0
+            assert (
+                score(data, "--out", tmp_path / "parts.jsonl", "--shard", shard, *words).code == 0
+            )
     assert score(data, "--out", tmp_path / "parts.jsonl", "--merge", "3").code == 0
     assert (tmp_path / "parts.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
@@ -152,14 +204,23 @@ def test_another_judge_replaces_the_columns_by_aspect_too(tmp_path: Path, ending
     with serving(saying(lambda aspect, submission: True)) as judge:
         url = f"--judge_base_url={judge.base_url}"
         assert score(data, "--out", first, url, *ASPECTS).code == 0
-        assert score(first, "--rescore", "--out", second, url, "--judge=aspect", "--aspects=coherence").code == 0
+        assert (
+            score(
+                first, "--rescore", "--out", second, url, "--judge=aspect", "--aspects=coherence"
+            ).code
+            == 0
+        )
     assert list(table_rows(second)[0]) == ["prompt", "response", *JUDGED, "judge/aspect/coherence"]
 
 
-@pytest.mark.parametrize("name", ["judge/aspect/correctness", "judge/criterion/other", "judge/criteria"])
+@pytest.mark.parametrize(
+    "name", ["judge/aspect/correctness", "judge/criterion/other", "judge/criteria"]
+)
 def test_a_column_of_the_data_never_stands_for_a_verdict(tmp_path: Path, name: str) -> None:
     data = write_lines(tmp_path / "data.jsonl", [{**row, name: 1.0} for row in ROWS])
-    ended = score(data, "--out", tmp_path / "out.jsonl", *ASPECTS, "--judge_base_url=http://127.0.0.1:9")
+    ended = score(
+        data, "--out", tmp_path / "out.jsonl", *ASPECTS, "--judge_base_url=http://127.0.0.1:9"
+    )
     assert ended.code == 2
     assert f"data.jsonl, row 1: there is a column {name} already" in ended.err
     assert not (tmp_path / "out.jsonl").exists()
@@ -167,11 +228,15 @@ def test_a_column_of_the_data_never_stands_for_a_verdict(tmp_path: Path, name: s
 
 def of_earlier_version(path: Path) -> None:
     """Write the detail of each row as text, as JSON lines had it once."""
-    write_lines(path, [{**row, "judge/detail": json.dumps(row["judge/detail"])} for row in read_rows(path)])
+    write_lines(
+        path, [{**row, "judge/detail": json.dumps(row["judge/detail"])} for row in read_rows(path)]
+    )
 
 
 @pytest.mark.parametrize("change", [lambda path: None, of_earlier_version], ids=["object", "text"])
-def test_the_detail_is_an_object_and_text_is_still_read(tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_the_detail_is_an_object_and_text_is_still_read(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
     with serving("[FEEDBACK] Fine. [SCORE] 4") as judge:
         scoring = Scoring(tmp_path, judge)
         assert scoring(rows=ROWS).code == 0

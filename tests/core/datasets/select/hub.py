@@ -43,7 +43,10 @@ class ScriptedHub:
                 return (200, files[name]) if name in files else (404, {"error": "Entry not found"})
             if path == f"/api/datasets/{repository}/preupload/main":
                 asked = json.loads(body)["files"]
-                modes = [{"path": each["path"], "uploadMode": "regular", "shouldIgnore": False} for each in asked]
+                modes = [
+                    {"path": each["path"], "uploadMode": "regular", "shouldIgnore": False}
+                    for each in asked
+                ]
                 return 200, {"files": modes}
             if path == f"/api/datasets/{repository}/commit/main":
                 return self._commit(repository, body)
@@ -52,17 +55,24 @@ class ScriptedHub:
     def _create(self, asked: dict[str, Any]) -> tuple[int, Any]:
         owner = asked.get("organization") or "me"
         if owner not in ("me", ORGANISATION):
-            return 403, {"error": f'You don\'t have the rights to create a dataset under the namespace "{owner}"'}
+            return 403, {
+                "error": f'You don\'t have the rights to create a dataset under the namespace "{owner}"'
+            }
         repository = f"{owner}/{asked['name']}"
         if repository in self.files:
-            return 409, {"error": "You already created this dataset repo", "url": f"{self.url}/datasets/{repository}"}
+            return 409, {
+                "error": "You already created this dataset repo",
+                "url": f"{self.url}/datasets/{repository}",
+            }
         self.files[repository], self.private[repository] = {}, asked.get("visibility") == "private"
         return 200, {"url": f"{self.url}/datasets/{repository}", "name": repository}
 
     def _commit(self, repository: str, body: bytes) -> tuple[int, Any]:
         for line in map(json.loads, body.splitlines()):
             if line["key"] == "file":
-                self.files[repository][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+                self.files[repository][line["value"]["path"]] = base64.b64decode(
+                    line["value"]["content"]
+                )
         self.commits += 1
         oid = f"{self.commits:040x}"
         url = f"{self.url}/datasets/{repository}/commit/{oid}"
@@ -80,14 +90,18 @@ def serving_hub() -> Iterator[ScriptedHub]:
             if self.headers.get("Transfer-Encoding") == "chunked":
                 body = b"".join(_chunks(self.rfile))
             path = self.path.partition("?")[0]
-            status, found = hub.answer(self.command, path, self.headers.get("Authorization", ""), body)
+            status, found = hub.answer(
+                self.command, path, self.headers.get("Authorization", ""), body
+            )
             content = found if isinstance(found, bytes) else json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("X-Repo-Commit", "0" * 40)
             self.send_header("ETag", '"etag"')
             if status == 404:
-                self.send_header("X-Error-Code", "EntryNotFound" if "resolve" in path else "RepoNotFound")
+                self.send_header(
+                    "X-Error-Code", "EntryNotFound" if "resolve" in path else "RepoNotFound"
+                )
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)

@@ -19,11 +19,15 @@ Row = dict[str, Any]
 def select(*words: object, **environment: str) -> Ended:
     """The command, in this process."""
     prog = "judgegym select"
-    return called(lambda: main([str(word) for word in words], prog=prog), clean_environment() | environment)
+    return called(
+        lambda: main([str(word) for word in words], prog=prog), clean_environment() | environment
+    )
 
 
 def scored_row(
-    row: Mapping[str, Any], score: float | str | None | Sequence[float | str | None], detail: str = "{}"
+    row: Mapping[str, Any],
+    score: float | str | None | Sequence[float | str | None],
+    detail: str = "{}",
 ) -> Row:
     """A row with what the judge said: a score, or the status of a failure; a list of them for several responses."""
     several = isinstance(score, list)
@@ -35,7 +39,10 @@ def scored_row(
         EXPLANATION: ["Because."] * len(entries),
         DETAIL: [detail if isinstance(each, float) else None for each in entries],
     }
-    return {**row, **(columns if several else {name: values[0] for name, values in columns.items()})}
+    return {
+        **row,
+        **(columns if several else {name: values[0] for name, values in columns.items()}),
+    }
 
 
 def lines_file(path: Path, rows: Sequence[Row]) -> Path:
@@ -47,7 +54,9 @@ def table_file(path: Path, rows: Sequence[Row]) -> Path:
     """The same as Parquet."""
     table = pyarrow.Table.from_pylist(list(rows))
     added = AddedColumns(isinstance(rows[0][STATUS], list)).arrow_types()
-    schema = pyarrow.schema([(field.name, added.get(field.name, field.type)) for field in table.schema])
+    schema = pyarrow.schema(
+        [(field.name, added.get(field.name, field.type)) for field in table.schema]
+    )
     pyarrow.parquet.write_table(table.cast(schema), path)
     return path
 

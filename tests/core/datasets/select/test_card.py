@@ -35,15 +35,32 @@ def cell(card: str, name: str) -> str:
 
 
 def test_scores_beyond_0_and_1_are_on_the_card_on_their_own_scale(tmp_path: Path) -> None:
-    rows = [scored_row({"prompt": "Q", "response": f"{score}"}, score) for score in (-3.0, 0.5, 7.0)]
-    assert select(lines_file(tmp_path / "scored.jsonl", rows), "--out", tmp_path / "o" / "o.jsonl", "--best").code == 0
+    rows = [
+        scored_row({"prompt": "Q", "response": f"{score}"}, score) for score in (-3.0, 0.5, 7.0)
+    ]
+    assert (
+        select(
+            lines_file(tmp_path / "scored.jsonl", rows),
+            "--out",
+            tmp_path / "o" / "o.jsonl",
+            "--best",
+        ).code
+        == 0
+    )
     card = (tmp_path / "o" / "README.md").read_text("utf-8")
-    assert [cell(card, bounds) for bounds in ("-3.0 to -2.0", "0.0 to 1.0", "6.0 to 7.0")] == ["1", "1", "1"]
+    assert [cell(card, bounds) for bounds in ("-3.0 to -2.0", "0.0 to 1.0", "6.0 to 7.0")] == [
+        "1",
+        "1",
+        "1",
+    ]
 
 
 @pytest.mark.slow
 def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"prompt": f"Q{n // 3}", "response": f"{n % 3 + 1} points {n}", "source": "PRIVATE"} for n in range(9)]
+    rows = [
+        {"prompt": f"Q{n // 3}", "response": f"{n % 3 + 1} points {n}", "source": "PRIVATE"}
+        for n in range(9)
+    ]
     rows.append({"prompt": "Q0", "response": "9 fails", "source": "PRIVATE"})
     data, scored, out = (
         write_lines(tmp_path / "data.jsonl", rows),
@@ -59,7 +76,11 @@ def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.M
         words = [
             f"--judge_base_url={judge.base_url}",
             f"--judge_api_key={SECRET}",
-            *("--rubric=Count\nthe `points` | exactly", "--judge_model_name=a-model", "--max_judge_error_rate=1"),
+            *(
+                "--rubric=Count\nthe `points` | exactly",
+                "--judge_model_name=a-model",
+                "--max_judge_error_rate=1",
+            ),
             *("--judge_price_input=1000", "--judge_price_output=1000", "--judge_max_retries=0"),
         ]
         assert score(data, "--out", scored, *words).code == 0
@@ -70,7 +91,9 @@ def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.M
     assert head["size_categories"] == ["n<1K"]
     assert head["task_categories"] == ["text-generation"]
     assert set(head["tags"]) == {"judgegym", "trl", "dpo", "preference", "llm-as-a-judge"}
-    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "o.jsonl"}]}]
+    assert head["configs"] == [
+        {"config_name": "default", "data_files": [{"split": "train", "path": "o.jsonl"}]}
+    ]
     assert cell(card, "judge") == "`rubric`"
     assert cell(card, "model") == "`a-model`"
     assert "data.jsonl`, 10 rows, `sha256:" in cell(card, "data")
@@ -78,11 +101,19 @@ def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.M
     assert cell(card, "setting `rubric`").startswith("`sha256:")
     assert cell(card, "cost of the judge").endswith("US dollars")
     assert cell(card, "tokens of the judge").endswith(" received")
-    assert "| all | 10 |" in card and "| selected | 6 |" in card and "| left out: the judge failed | 1 |" in card
+    assert (
+        "| all | 10 |" in card
+        and "| selected | 6 |" in card
+        and "| left out: the judge failed | 1 |" in card
+    )
     assert (cell(card, "`ok`"), cell(card, "`judge_failed`")) == ("9", "1")
     assert [cell(card, f"{n / 10:.1f} to {(n + 1) / 10:.1f}") for n in (0, 2, 5)] == ["3", "3", "3"]
     assert f"judgegym select {scored} --out {out} --pairs --margin=0.5 --seed=3" in card
-    assert "--judge=rubric" in card and "--rubric=rubric.txt" in card and "--judge_model_name=a-model" in card
+    assert (
+        "--judge=rubric" in card
+        and "--rubric=rubric.txt" in card
+        and "--judge_model_name=a-model" in card
+    )
     assert SECRET not in card and "PRIVATE" not in card and "points 4" not in card
 
 
@@ -101,7 +132,9 @@ def test_agreement_of_orders_where_it_is_known(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> None:
-    scored = lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)])
+    scored = lines_file(
+        tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)]
+    )
     assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
     card = (tmp_path / "README.md").read_text("utf-8")
     assert "How the scores were made is not known." in card
@@ -111,7 +144,10 @@ def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.parquet"])
 def test_the_hubs_own_libraries_read_the_card(name: str, tmp_path: Path) -> None:
-    rows = [scored_row({"prompt": f"Q{number}", "responses": ["a", "b"]}, [1.0, 0.0]) for number in range(3)]
+    rows = [
+        scored_row({"prompt": f"Q{number}", "responses": ["a", "b"]}, [1.0, 0.0])
+        for number in range(3)
+    ]
     scored = lines_file(tmp_path / "scored.jsonl", rows)
     folder = tmp_path / "selected"
     assert select(scored, "--out", folder / name, "--pairs").code == 0
@@ -123,10 +159,18 @@ def test_the_hubs_own_libraries_read_the_card(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_shards_that_are_merged_and_a_policy_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_that_are_merged_and_a_policy_that_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "data.jsonl", [{"prompt": f"Question {number}?"} for number in range(4)])
-    words = ["data.jsonl", "--out=scored.jsonl", "--offline", "--responses_per_prompt=2", "--rubric=Is it right?"]
+    words = [
+        "data.jsonl",
+        "--out=scored.jsonl",
+        "--offline",
+        "--responses_per_prompt=2",
+        "--rubric=Is it right?",
+    ]
     for more in ("--shard=1/2", "--shard=2/2"):
         assert score(*words, more).code == 0
     merged = score(*words, "--merge=2")
@@ -142,13 +186,18 @@ def test_shards_that_are_merged_and_a_policy_that_was_asked(tmp_path: Path, monk
         "--offline=true",
         "--responses_per_prompt=2",
     }
-    assert set(shlex.split(command)) == {"judgegym", "score", "data.jsonl", "--rubric=Is it right?"} | given
+    assert (
+        set(shlex.split(command))
+        == {"judgegym", "score", "data.jsonl", "--rubric=Is it right?"} | given
+    )
     assert cell(card, "tokens of the policy").endswith(" received")
 
 
 def test_names_cannot_break_the_card(tmp_path: Path) -> None:
     name = 'a: "[b]\n---\n# c `d` | <script>.jsonl'
-    scored = lines_file(tmp_path / "```\n# scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)])
+    scored = lines_file(
+        tmp_path / "```\n# scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)]
+    )
     out = tmp_path / "folder" / name
     assert select(scored, "--out", out, "--best").code == 0
     card = (out.parent / "README.md").read_text("utf-8")
@@ -162,14 +211,19 @@ def test_names_cannot_break_the_card(tmp_path: Path) -> None:
 
 
 def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
-    scored = lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)])
+    scored = lines_file(
+        tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "response": "a"}, 1.0)]
+    )
     readme = tmp_path / "README.md"
     readme.write_text("# My project\n")
     ended = select(scored, "--out", tmp_path / "o.jsonl", "--best")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "README.md was not written by judgegym select, and is not overwritten" in ended.err
     assert readme.read_text() == "# My project\n" and not (tmp_path / "o.jsonl").exists()
-    assert select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path / "CARD.md").code == 0
+    assert (
+        select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path / "CARD.md").code
+        == 0
+    )
     for name, code_expected in (("o.jsonl", 0), ("other.jsonl", 2)):
         ended = select(scored, "--out", tmp_path / name, "--best", "--card", tmp_path / "CARD.md")
         assert ended.code == code_expected
@@ -190,8 +244,15 @@ def test_a_cell_stays_one(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_threshold_on_scores_of_a_judge_that_compares_responses_is_doubted(tmp_path: Path) -> None:
-    rows = [{"prompt": "Name a prime above ten.", "responses": ["A prime above ten is eleven.", "Nine."]}]
+def test_a_threshold_on_scores_of_a_judge_that_compares_responses_is_doubted(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {
+            "prompt": "Name a prime above ten.",
+            "responses": ["A prime above ten is eleven.", "Nine."],
+        }
+    ]
     data, scored = lines_file(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
     assert score(data, "--out", scored, "--judge=listwise", "--offline").code == 0
     said = {}
@@ -201,4 +262,8 @@ def test_a_threshold_on_scores_of_a_judge_that_compares_responses_is_doubted(tmp
         assert ended.code == 0, ended.err
         words = "The judge (listwise) compares the responses to one prompt"
         said[rule] = (words in ended.err, words in (out.parent / "README.md").read_text("utf-8"))
-    assert said == {"--threshold=0": (True, True), "--best": (False, False), "--best --min_score=0": (True, True)}
+    assert said == {
+        "--threshold=0": (True, True),
+        "--best": (False, False),
+        "--best --min_score=0": (True, True),
+    }

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.core.datasets.select.scored import Row, lines_file, rows_of, scored_row, select, table_file
+from tests.core.datasets.select.scored import (
+    Row,
+    lines_file,
+    rows_of,
+    scored_row,
+    select,
+    table_file,
+)
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 TURNS = [
@@ -50,7 +57,10 @@ def test_best_of_rows_with_equal_prompts_wherever_they_stand(scored: Path, name:
         {"prompt": said("Alone?", "user"), "completion": said("Yes.")},
     ]
     assert len(written(scored, "--top=2", name=name)) == 5
-    assert [row["completion"] for row in written(scored, "--threshold=0.75", name=name)] == [said("Since."), said("2")]
+    assert [row["completion"] for row in written(scored, "--threshold=0.75", name=name)] == [
+        said("Since."),
+        said("2"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
@@ -93,7 +103,11 @@ def test_prompts_of_the_same_words_with_other_images_tools_or_contexts_are_other
 def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:
     ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.51")
     assert ended.code == 2
-    assert "nothing can be selected" in ended.err and "2 margin (" in ended.err and "1 too_few (" in ended.err
+    assert (
+        "nothing can be selected" in ended.err
+        and "2 margin (" in ended.err
+        and "1 too_few (" in ended.err
+    )
     ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.5")
     assert ended.code == 0
     assert "4 of 6 responses, to 2 of 3 prompts" in ended.out
@@ -106,10 +120,19 @@ def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:
 LAYOUTS: dict[str, tuple[list[str], Row]] = {
     "trl-sft": (["--best"], {"prompt": said("Q", "user"), "completion": said("good")}),
     "trl-sft-messages": (["--best"], {"messages": said("Q", "user") + said("good")}),
-    "trl-dpo": (["--pairs"], {"prompt": said("Q", "user"), "chosen": said("good"), "rejected": said("bad")}),
-    "trl-kto": (["--pairs"], {"prompt": said("Q", "user"), "completion": said("good"), "label": True}),
+    "trl-dpo": (
+        ["--pairs"],
+        {"prompt": said("Q", "user"), "chosen": said("good"), "rejected": said("bad")},
+    ),
+    "trl-kto": (
+        ["--pairs"],
+        {"prompt": said("Q", "user"), "completion": said("good"), "label": True},
+    ),
     "openrlhf-sft": (["--best"], {"input": said("Q", "user"), "output": said("good")}),
-    "openrlhf-dpo": (["--pairs"], {"prompt": said("Q", "user"), "chosen": said("good"), "rejected": said("bad")}),
+    "openrlhf-dpo": (
+        ["--pairs"],
+        {"prompt": said("Q", "user"), "chosen": said("good"), "rejected": said("bad")},
+    ),
     "verl-sft": (["--best"], {"messages": said("Q", "user") + said("good")}),
     "verl-rl": (
         ["--best", "--data_source=ours"],
@@ -127,7 +150,8 @@ LAYOUTS: dict[str, tuple[list[str], Row]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout: str, tmp_path: Path) -> None:
     scored = table_file(
-        tmp_path / "scored.parquet", [scored_row({"prompt": "Q", "responses": ["bad", "good"]}, [0.1, 0.9])]
+        tmp_path / "scored.parquet",
+        [scored_row({"prompt": "Q", "responses": ["bad", "good"]}, [0.1, 0.9])],
     )
     words, row = LAYOUTS[layout]
     assert written(scored, *words, f"--layout={layout}", name="out.parquet")[0] == row
@@ -136,7 +160,10 @@ def test_layouts(layout: str, tmp_path: Path) -> None:
     assert written(scored, *words, f"--layout={layout}")[0] == row
     if layout != "trl-sft-messages":
         texts = written(scored, *words, f"--layout={layout}", "--conversational=false")[0]
-        assert texts == {name: value[0]["content"] if isinstance(value, list) else value for name, value in row.items()}
+        assert texts == {
+            name: value[0]["content"] if isinstance(value, list) else value
+            for name, value in row.items()
+        }
 
 
 def test_labels_of_kto(scored: Path) -> None:
@@ -145,13 +172,19 @@ def test_labels_of_kto(scored: Path) -> None:
         for row in written(scored, "--threshold=0.5", "--layout=trl-kto")
     ]
     assert labels == [("Since.", True), ("No.", False), ("2", True), ("3", True), ("Yes.", True)]
-    pairs = [(row["completion"][0]["content"], row["label"]) for row in written(scored, "--pairs", "--layout=trl-kto")]
+    pairs = [
+        (row["completion"][0]["content"], row["label"])
+        for row in written(scored, "--pairs", "--layout=trl-kto")
+    ]
     assert pairs == [("Since.", True), ("No.", False), ("2", True), ("3", False)]
 
 
 def test_chosen_and_rejected_conversations_stay_messages(tmp_path: Path) -> None:
     turns = [SYSTEM, *said("Q", "user")]
-    row = {"chosen": [*turns, *said("bad")], "rejected": [*turns, *said("good"), *said("More?", "user"), *said("Yes.")]}
+    row = {
+        "chosen": [*turns, *said("bad")],
+        "rejected": [*turns, *said("good"), *said("More?", "user"), *said("Yes.")],
+    }
     scored = lines_file(tmp_path / "scored.jsonl", [scored_row(row, [0.1, 0.9])])
     assert written(scored, "--pairs") == [
         {"prompt": turns, "chosen": row["rejected"][2:], "rejected": said("bad")},
@@ -167,7 +200,9 @@ def test_thinking_of_sampled_responses_is_left_out_unless_it_is_asked_for(tmp_pa
         "policy/thinking": ["Let me see.", None, None],
         "policy/finish_reason": ["stop", "stop", None],
     }
-    scored = lines_file(tmp_path / "scored.jsonl", [scored_row(sampled, [0.9, 0.1, "policy_failed"])])
+    scored = lines_file(
+        tmp_path / "scored.jsonl", [scored_row(sampled, [0.9, 0.1, "policy_failed"])]
+    )
     assert written(scored, "--best")[0]["completion"] == said("good")
     assert written(scored, "--best", "--keep_thinking")[0]["completion"] == said(
         "<think>\nLet me see.\n</think>\n\ngood"
@@ -197,10 +232,18 @@ def test_the_prompt_of_a_sampled_response_is_what_the_policy_was_asked(tmp_path:
 
 
 def test_rows_are_grouped_by_a_column(tmp_path: Path) -> None:
-    rows = [scored_row({"id": n % 2, "prompt": f"Q{n % 2}", "response": str(n)}, n / 10) for n in range(4)]
+    rows = [
+        scored_row({"id": n % 2, "prompt": f"Q{n % 2}", "response": str(n)}, n / 10)
+        for n in range(4)
+    ]
     scored = lines_file(tmp_path / "scored.jsonl", rows)
-    assert [row["completion"][0]["content"] for row in written(scored, "--best", "--group_by=id")] == ["2", "3"]
-    other = lines_file(tmp_path / "other.jsonl", [*rows, scored_row({"id": 0, "prompt": "Q", "response": "x"}, 1.0)])
+    assert [
+        row["completion"][0]["content"] for row in written(scored, "--best", "--group_by=id")
+    ] == ["2", "3"]
+    other = lines_file(
+        tmp_path / "other.jsonl",
+        [*rows, scored_row({"id": 0, "prompt": "Q", "response": "x"}, 1.0)],
+    )
     ended = select(other, "--out", tmp_path / "x.jsonl", "--best", "--group_by=id")
     assert ended.code == 2
     assert "row 5: has the same id (--group_by) as row 1, and another prompt" in ended.err
@@ -212,13 +255,20 @@ def test_columns_are_those_with_which_it_was_judged(tmp_path: Path) -> None:
     expected = [{"prompt": said("Q", "user"), "completion": said("good")}]
     assert written(scored, "--best", "--prompt_column=asked", "--response_column=said") == expected
     (tmp_path / "scored.run").mkdir()
-    (tmp_path / "scored.run" / "config.yaml").write_text("prompt_column: asked\nresponse_column: said\n")
+    (tmp_path / "scored.run" / "config.yaml").write_text(
+        "prompt_column: asked\nresponse_column: said\n"
+    )
     assert written(scored, "--best") == expected
-    assert written(scored, "--best", "--response_column=response")[0]["completion"] == said("not this")
+    assert written(scored, "--best", "--response_column=response")[0]["completion"] == said(
+        "not this"
+    )
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
-    rows = [scored_row({"prompt": f"Q{n // 6}", "response": "x" * (n % 5)}, (n % 3) / 2) for n in range(60)]
+    rows = [
+        scored_row({"prompt": f"Q{n // 6}", "response": "x" * (n % 5)}, (n % 3) / 2)
+        for n in range(60)
+    ]
     scored = lines_file(tmp_path / "scored.jsonl", rows)
     words = ["--pairs", "--pairs_per_prompt=all", "--length_balanced", "--max_pairs=9"]
     for ending in ("jsonl", "parquet"):
@@ -238,18 +288,33 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
         (["--threshold=2"], "expected a number from 0 to 1, found 2"),
         (["--best", "--margin=0"], "--margin: it is about pairs; it needs --pairs"),
         (["--best", "--length_balanced"], "--length_balanced: it is about pairs"),
-        (["--threshold=0.5", "--min_score=0.5"], "--min_score: --threshold is the least score already"),
+        (
+            ["--threshold=0.5", "--min_score=0.5"],
+            "--min_score: --threshold is the least score already",
+        ),
         (["--best", "--layout=trl-dpo"], "--layout=trl-dpo: expected --pairs"),
-        (["--pairs", "--layout=trl-sft"], "--layout=trl-sft: expected --best, --top or --threshold"),
+        (
+            ["--pairs", "--layout=trl-sft"],
+            "--layout=trl-sft: expected --best, --top or --threshold",
+        ),
         (["--pairs", "--pairs_per_prompt=all", "--layout=trl-kto"], "a response has one label"),
         (["--top=2", "--layout=verl-rl"], "--layout=verl-rl: expected --best"),
         (["--best", "--layout=verl-sft"], "verl's SFT trainer reads .parquet, found"),
-        (["--best", "--layout=trl-sft-messages", "--conversational=false"], "leave out --conversational=false"),
+        (
+            ["--best", "--layout=trl-sft-messages", "--conversational=false"],
+            "leave out --conversational=false",
+        ),
         (["--best", "--conversational=maybe"], "expected true or false, found maybe"),
         (["--best", "--layout=none"], "invalid choice: 'none'"),
         (["--best", "--data_source=x"], "--data_source: nothing reads it without --layout=verl-rl"),
-        (["--best", "--private"], "--private: it makes a repository of the hub private; it needs --push_to_hub"),
-        (["--best", "--card=none", "--push_to_hub=a/b"], "--card=none: a data set is pushed to the hub with its card"),
+        (
+            ["--best", "--private"],
+            "--private: it makes a repository of the hub private; it needs --push_to_hub",
+        ),
+        (
+            ["--best", "--card=none", "--push_to_hub=a/b"],
+            "--card=none: a data set is pushed to the hub with its card",
+        ),
         (["--best", "--group_by=id"], "expected a column id (--group_by)"),
         (["--best", "--keep_thinking"], "expected thinking of a sampled policy"),
         (["--best", "--prompt_column=none"], "expected a prompt (a text or messages) in none"),
@@ -267,8 +332,14 @@ def test_wrong_flags_are_one_line(scored: Path, words: list[str], message: str) 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"prompt": "Q", "response": "A"}, "expected a file that judgegym score has written, with the columns"),
-        (scored_row({"prompt": "Q", "responses": ["A", "B"]}, [0.5]), "row 1: has 2 responses, and judge/status has 1"),
+        (
+            {"prompt": "Q", "response": "A"},
+            "expected a file that judgegym score has written, with the columns",
+        ),
+        (
+            scored_row({"prompt": "Q", "responses": ["A", "B"]}, [0.5]),
+            "row 1: has 2 responses, and judge/status has 1",
+        ),
         (scored_row({"text": "Q"}, 0.5), "row 1: expected a prompt"),
     ],
 )
@@ -282,8 +353,14 @@ def test_a_file_that_is_not_scored_is_one_line(row: Row, message: str, tmp_path:
 def test_places_that_cannot_be(scored: Path, tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
         ((scored, "--out", scored), "--out: expected another file than the scored one"),
-        ((scored, "--out", tmp_path / "out.csv"), "--out: expected a file with the ending .parquet or .jsonl"),
-        ((tmp_path / "none.jsonl", "--out", tmp_path / "out.jsonl"), "none.jsonl: there is no such file"),
+        (
+            (scored, "--out", tmp_path / "out.csv"),
+            "--out: expected a file with the ending .parquet or .jsonl",
+        ),
+        (
+            (tmp_path / "none.jsonl", "--out", tmp_path / "out.jsonl"),
+            "none.jsonl: there is no such file",
+        ),
         ((tmp_path, "--out", tmp_path / "out.jsonl"), "SCORED: expected a file with the ending"),
         ((scored, "--out", scored / "under" / "out.jsonl"), "cannot be written: Not a directory"),
     ]
@@ -307,7 +384,9 @@ def test_a_damaged_run_beside_the_file_is_one_line(scored: Path) -> None:
 
 
 KEPT = [
-    scored_row({"id": 7, "source": "web", "tags": ["a"], "prompt": "Why?", "response": "Since."}, 0.75),
+    scored_row(
+        {"id": 7, "source": "web", "tags": ["a"], "prompt": "Why?", "response": "Since."}, 0.75
+    ),
     scored_row({"id": 8, "source": "book", "tags": [], "prompt": "Why?", "response": "No."}, 0.25),
 ]
 WHY, SINCE, NO = said("Why?", "user"), said("Since."), said("No.")
@@ -317,9 +396,15 @@ OF_PAIR = {"score_chosen": 0.75, "score_rejected": 0.25, "margin": 0.5}
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--best", "--keep_columns=id,tags"], [{"prompt": WHY, "completion": SINCE, "id": 7, "tags": ["a"]}]),
+        (
+            ["--best", "--keep_columns=id,tags"],
+            [{"prompt": WHY, "completion": SINCE, "id": 7, "tags": ["a"]}],
+        ),
         (["--best", "--keep_scores"], [{"prompt": WHY, "completion": SINCE, "score": 0.75}]),
-        (["--pairs", "--keep_scores"], [{"prompt": WHY, "chosen": SINCE, "rejected": NO, **OF_PAIR}]),
+        (
+            ["--pairs", "--keep_scores"],
+            [{"prompt": WHY, "chosen": SINCE, "rejected": NO, **OF_PAIR}],
+        ),
         (
             ["--pairs", "--keep_columns=source", "--keep_scores", "--layout=trl-kto"],
             [
@@ -340,7 +425,9 @@ def test_columns_of_the_source_and_scores_are_written_on_request(
 
 
 def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
-    (row,) = written(lines_file(tmp_path / "scored.jsonl", KEPT), "--best", "--keep_columns=all", "--keep_scores")
+    (row,) = written(
+        lines_file(tmp_path / "scored.jsonl", KEPT), "--best", "--keep_columns=all", "--keep_scores"
+    )
     assert row["prompt"] == WHY and row["score"] == 0.75
     assert {name: row[name] for name in ("id", "source", "tags", "response")} == {
         "id": 7,
@@ -357,9 +444,13 @@ def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
         ("o.parquet", [], "a message has images, for which Parquet has no column"),
     ],
 )
-def test_images_are_not_left_out_of_texts_and_tables(tmp_path: Path, name: str, words: list[str], error: str) -> None:
+def test_images_are_not_left_out_of_texts_and_tables(
+    tmp_path: Path, name: str, words: list[str], error: str
+) -> None:
     row = scored_row({"prompt": "Q", "response": "A", "images": [IMAGE.format(1)]}, 1.0)
-    ended = select(lines_file(tmp_path / "scored.jsonl", [row]), "--out", tmp_path / name, "--best", *words)
+    ended = select(
+        lines_file(tmp_path / "scored.jsonl", [row]), "--out", tmp_path / name, "--best", *words
+    )
     assert ended.code == 2 and f"row 1: {error}" in ended.err
 
 
@@ -367,7 +458,11 @@ def test_images_are_not_left_out_of_texts_and_tables(tmp_path: Path, name: str, 
 def test_tools_that_are_not_written_are_named(tmp_path: Path, words: list[str]) -> None:
     row = {"prompt": "Q", "response": "A", "tools": [TOOL]}
     ended = select(
-        lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--out", tmp_path / "o.jsonl", "--best", *words
+        lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]),
+        "--out",
+        tmp_path / "o.jsonl",
+        "--best",
+        *words,
     )
     assert ("--keep_columns tools" in ended.err) == (not words)
 
@@ -375,7 +470,9 @@ def test_tools_that_are_not_written_are_named(tmp_path: Path, words: list[str]) 
 @pytest.mark.parametrize("words", ["all", "origin"])
 def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, words: str) -> None:
     later = scored_row({"prompt": "How?", "response": "So.", "origin": "web"}, 1.0)
-    kept = written(lines_file(tmp_path / "scored.jsonl", [*KEPT, later]), "--best", f"--keep_columns={words}")
+    kept = written(
+        lines_file(tmp_path / "scored.jsonl", [*KEPT, later]), "--best", f"--keep_columns={words}"
+    )
     assert [row["origin"] for row in kept] == [None, "web"]
 
 
@@ -385,7 +482,9 @@ def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, words: str) -
 )
 def test_a_column_that_cannot_be_kept_is_an_error(tmp_path: Path, name: str, words: str) -> None:
     scored = lines_file(tmp_path / "scored.jsonl", KEPT)
-    ended = select(scored, "--out", tmp_path / "o" / "out.jsonl", "--best", f"--keep_columns={name}")
+    ended = select(
+        scored, "--out", tmp_path / "o" / "out.jsonl", "--best", f"--keep_columns={name}"
+    )
     assert ended.code == 2
     assert words in ended.err
 
@@ -396,7 +495,11 @@ SUM = [{"role": "tool", "content": "4", "tool_call_id": "1"}, *said("It is 4.")]
 ITEMS = [
     {"type": "function_call", "name": "add", "arguments": '{"a": 2}', "call_id": "1"},
     {"type": "function_call_output", "call_id": "1", "output": "4"},
-    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is 4."}]},
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "It is 4."}],
+    },
 ]
 
 
@@ -406,7 +509,10 @@ ITEMS = [
         ({"prompt": "Why?", "response": [CALLED]}, [CALLED]),
         ({"messages": [*said("Why?", "user"), CALLED, SUM[0], CALLED]}, [CALLED]),
         (
-            {"responses_create_params": {"input": said("Why?", "user")}, "response": {"output": ITEMS}},
+            {
+                "responses_create_params": {"input": said("Why?", "user")},
+                "response": {"output": ITEMS},
+            },
             [CALLED, *SUM],
         ),
         (
@@ -424,7 +530,9 @@ ITEMS = [
 def test_calls_of_a_response_are_written_as_calls_and_never_in_the_words_of_a_judge(
     tmp_path: Path, row: Row, completion: list[Row]
 ) -> None:
-    (written_row,) = written(lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--best")
+    (written_row,) = written(
+        lines_file(tmp_path / "scored.jsonl", [scored_row(row, 1.0)]), "--best"
+    )
     assert written_row["completion"] == completion
 
 
@@ -435,8 +543,13 @@ def test_tool_calls_are_kept_in_lines_and_refused_in_a_table(tmp_path: Path) -> 
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "content": "4", "tool_call_id": "1"},
     ]
-    scored = lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": talk, "response": "4"}, 1.0)])
+    scored = lines_file(
+        tmp_path / "scored.jsonl", [scored_row({"prompt": talk, "response": "4"}, 1.0)]
+    )
     assert written(scored, "--best") == [{"prompt": talk, "completion": said("4")}]
     ended = select(scored, "--out", tmp_path / "t" / "out.parquet", "--best")
     assert ended.code == 2
-    assert "row 1: a message has tool_calls, for which Parquet has no column here; write .jsonl" in ended.err
+    assert (
+        "row 1: a message has tool_calls, for which Parquet has no column here; write .jsonl"
+        in ended.err
+    )

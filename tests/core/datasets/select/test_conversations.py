@@ -12,13 +12,19 @@ from judgegym.judges.conversations.turns import answer_text, transcript
 from judgegym.llm.wire import JSON
 
 SYSTEM = {"role": "system", "content": "Be brief."}
-Q, A, MORE = ({"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "M"})
+Q, A, MORE = (
+    {"role": "user", "content": "Q"},
+    {"role": "assistant", "content": "A"},
+    {"role": "user", "content": "M"},
+)
 TRANSCRIPT = "\n\nHuman: Q\n\nAssistant: A\n\nHuman: M\n\nAssistant:"
 NAMED = {"prompt_column": "rules,asked", "response_column": "said"}
 TOOL = {"role": "tool", "content": "42"}
 
 
-def read(values: dict[str, JSON], **columns: str) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
+def read(
+    values: dict[str, JSON], **columns: str
+) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
     found = read_responses(Row("data", 1, values), ColumnSettings(**columns))
     assert transcript(found.turns) == found.prompt
     assert [answer_text(turns) for turns in found.answers] == list(found.texts)
@@ -35,20 +41,47 @@ def pairs(*messages: dict[str, str]) -> list[tuple[str, str]]:
     [
         ({"prompt": "Q", "response": "A"}, {}, pairs(Q), [pairs(A)]),
         ({"prompt": [SYSTEM, Q], "response": "A"}, {}, pairs(SYSTEM, Q), [pairs(A)]),
-        ({"prompt": [SYSTEM, Q, A, MORE], "responses": [[A], [A, TOOL, A]]}, {}, pairs(SYSTEM, Q, A, MORE), None),
+        (
+            {"prompt": [SYSTEM, Q, A, MORE], "responses": [[A], [A, TOOL, A]]},
+            {},
+            pairs(SYSTEM, Q, A, MORE),
+            None,
+        ),
         ({"messages": [SYSTEM, Q, A, MORE, A]}, {}, pairs(SYSTEM, Q, A, MORE), [pairs(A)]),
         ({"messages": [Q, A]}, {}, pairs(Q), [pairs(A)]),
         ({"chosen": [SYSTEM, Q, A], "rejected": [SYSTEM, Q, TOOL]}, {}, pairs(SYSTEM, Q), None),
         ({"prompt": [SYSTEM], "chosen": [Q, A], "rejected": [Q, TOOL]}, {}, pairs(SYSTEM, Q), None),
         ({"prompt": "Q", "chosen": [Q, A], "rejected": [Q, TOOL]}, {}, pairs(Q), None),
         ({"prompt": TRANSCRIPT, "response": "A"}, {}, pairs(Q, A, MORE), [pairs(A)]),
-        ({"chosen": "\n\nHuman: Q\n\nAssistant: A", "rejected": "\n\nHuman: Q\n\nAssistant: B"}, {}, pairs(Q), None),
-        ({"rules": "Be brief.", "asked": "Q", "said": "A"}, NAMED, [("user", "Be brief.\n\nQ")], [pairs(A)]),
-        ({"prompt": "Q", "answers": [{"answer": "A", "rank": 1}, {"answer": "M", "rank": 2}]}, {}, pairs(Q), None),
-        ({"context": [Q, A, MORE], "response1": "A", "response2": "M"}, {}, pairs(Q, A, MORE), None),
+        (
+            {"chosen": "\n\nHuman: Q\n\nAssistant: A", "rejected": "\n\nHuman: Q\n\nAssistant: B"},
+            {},
+            pairs(Q),
+            None,
+        ),
+        (
+            {"rules": "Be brief.", "asked": "Q", "said": "A"},
+            NAMED,
+            [("user", "Be brief.\n\nQ")],
+            [pairs(A)],
+        ),
+        (
+            {"prompt": "Q", "answers": [{"answer": "A", "rank": 1}, {"answer": "M", "rank": 2}]},
+            {},
+            pairs(Q),
+            None,
+        ),
+        (
+            {"context": [Q, A, MORE], "response1": "A", "response2": "M"},
+            {},
+            pairs(Q, A, MORE),
+            None,
+        ),
     ],
 )
-def test_schemas(values: dict[str, JSON], columns: dict[str, str], prompt: object, responses: object) -> None:
+def test_schemas(
+    values: dict[str, JSON], columns: dict[str, str], prompt: object, responses: object
+) -> None:
     found = read(values, **columns)
     assert found[0] == prompt
     if responses is not None:
@@ -61,7 +94,9 @@ def test_a_response_of_several_turns_stays_in_turns() -> None:
 
 
 ROLES, CONTENTS = st.sampled_from(["user", "assistant", "system"]), st.text("ab\n:", max_size=4)
-TURNS = st.lists(st.fixed_dictionaries({"role": ROLES, "content": CONTENTS}), min_size=1, max_size=4)
+TURNS = st.lists(
+    st.fixed_dictionaries({"role": ROLES, "content": CONTENTS}), min_size=1, max_size=4
+)
 
 
 @pytest.mark.slow

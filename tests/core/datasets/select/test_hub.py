@@ -15,13 +15,26 @@ from tests.scripted import refusing
 
 @pytest.fixture
 def scored(tmp_path: Path) -> Path:
-    return lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": "Q", "responses": ["a", "b"]}, [1.0, 0.0])])
+    return lines_file(
+        tmp_path / "scored.jsonl",
+        [scored_row({"prompt": "Q", "responses": ["a", "b"]}, [1.0, 0.0])],
+    )
 
 
-def push(scored: Path, repository: str, url: str, *words: str, token: str = TOKEN, out: str = "o.jsonl") -> Ended:
+def push(
+    scored: Path, repository: str, url: str, *words: str, token: str = TOKEN, out: str = "o.jsonl"
+) -> Ended:
     home = {"HF_HOME": str(scored.parent / "home"), "HF_ENDPOINT": url, "HF_TOKEN": token}
     home["HF_HUB_OFFLINE"] = ""  # set in this process by a test that has read a local file
-    command = ["select", str(scored), "--out", f"out/{out}", "--pairs", f"--push_to_hub={repository}", *words]
+    command = [
+        "select",
+        str(scored),
+        "--out",
+        f"out/{out}",
+        "--pairs",
+        f"--push_to_hub={repository}",
+        *words,
+    ]
     return judgegym(*command, cwd=scored.parent, env=home, fresh=True)
 
 
@@ -30,7 +43,9 @@ def test_file_and_card_are_one_commit_and_the_token_is_nowhere(scored: Path) -> 
     with serving_hub() as hub:
         ended = push(scored, "ours/pairs", hub.url, "--private")
         assert ended.code == 0, ended.said
-        files = {name: (scored.parent / "out" / name).read_bytes() for name in ("o.jsonl", "README.md")}
+        files = {
+            name: (scored.parent / "out" / name).read_bytes() for name in ("o.jsonl", "README.md")
+        }
         assert hub.files == {"ours/pairs": files}
         assert (hub.private, hub.commits) == ({"ours/pairs": True}, 1)
         assert f"pushed to {hub.url}/datasets/ours/pairs" in ended.err
@@ -45,16 +60,32 @@ def test_what_the_hub_refuses_is_one_line(scored: Path) -> None:
         hub.files["ours/theirs"], hub.private["ours/theirs"] = {"README.md": b"# Theirs\n"}, False
         hub.files["ours/public"], hub.private["ours/public"] = {}, False
         cases = [
-            (push(scored, "ours/public", hub.url, "--private"), "ours/public is there, and is public"),
+            (
+                push(scored, "ours/public", hub.url, "--private"),
+                "ours/public is there, and is public",
+            ),
             (push(scored, "strangers/pairs", hub.url), "You don't have the rights"),
             (push(scored, "ours/pairs", hub.url, token="hf_wrong"), "Invalid"),
-            (push(scored, "ours/theirs", hub.url), "README.md of ours/theirs was not written by judgegym select"),
+            (
+                push(scored, "ours/theirs", hub.url),
+                "README.md of ours/theirs was not written by judgegym select",
+            ),
             (push(scored, "ours/pairs", nobody), "cannot be reached"),
-            (push(scored, "ours/pairs", hub.url, token=""), "no token of the Hugging Face hub; set HF_TOKEN"),
-            (push(scored, "a b/c/d", hub.url), "expected a name or organisation/name, found a b/c/d"),
+            (
+                push(scored, "ours/pairs", hub.url, token=""),
+                "no token of the Hugging Face hub; set HF_TOKEN",
+            ),
+            (
+                push(scored, "a b/c/d", hub.url),
+                "expected a name or organisation/name, found a b/c/d",
+            ),
         ]
         for ended, message in cases:
             last = ended.err.strip().splitlines()[-1]
             assert (ended.code, last.startswith("--p") and message in last) == (2, True), ended.said
-            assert "Traceback" not in ended.err and TOKEN not in ended.said and "hf_wrong" not in ended.said
+            assert (
+                "Traceback" not in ended.err
+                and TOKEN not in ended.said
+                and "hf_wrong" not in ended.said
+            )
         assert (hub.commits, hub.files["ours/theirs"]) == (0, {"README.md": b"# Theirs\n"})

@@ -76,7 +76,11 @@ def test_what_holds_for_any_rule(prompts: list[list[Scored]], rule: Rule, seed: 
     for chosen, rejected in selection.pairs:
         assert chosen.score is not None and rejected.score is not None
         assert round(chosen.score - rejected.score, 9) >= rule.margin
-        assert chosen.score > rejected.score and chosen.text != rejected.text and chosen.row == rejected.row
+        assert (
+            chosen.score > rejected.score
+            and chosen.text != rejected.text
+            and chosen.row == rejected.row
+        )
     if rule.take == "pairs" and rule.per_prompt == "one":
         assert len({chosen.row for chosen, _ in selection.pairs}) == len(selection)
     if rule.take == "pairs" and rule.max_pairs is not None:
@@ -90,7 +94,12 @@ def test_best_and_ties() -> None:
     prompt = [(0.5, "a"), (0.9, "b"), (None, "c"), (0.9, "d"), (0.1, "e")]
     drawn = {numbers(selected([prompt], Best(), seed))[0] for seed in range(20)}
     assert drawn == {1, 3}
-    assert selected([prompt], Best()).responses == {SELECTED: 1, "tie": 1, "not_best": 2, "invalid_completion": 1}
+    assert selected([prompt], Best()).responses == {
+        SELECTED: 1,
+        "tie": 1,
+        "not_best": 2,
+        "invalid_completion": 1,
+    }
     assert numbers(selected([prompt], Best(count=2))) in ([1, 3], [3, 1])
     none = selected([prompt], Best(min_score=0.95))
     assert (len(none), none.prompts) == (0, {"below": 1})
@@ -147,7 +156,11 @@ def test_lengths_are_balanced_and_the_share_is_told() -> None:
     selection = selected([*longer, *shorter], Pairs(length_balanced=True))
     before, after = selection.lengths
     assert (before.share, after.share) == (0.75, 0.5)
-    assert (len(selection), selection.prompts["length_balance"], selection.responses["length_balance"]) == (4, 4, 8)
+    assert (
+        len(selection),
+        selection.prompts["length_balance"],
+        selection.responses["length_balance"],
+    ) == (4, 4, 8)
     assert sum(after.differences) == 0
     near = [(0.9, "x" * 50), (0.1, "y"), (0.3, "z" * 49)]
     one = selected([near, [(0.9, "a"), (0.1, "bb")]], Pairs(length_balanced=True, margin=0.5))

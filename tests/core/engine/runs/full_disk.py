@@ -50,8 +50,12 @@ class RefusingDisk:
                 raise self.failure()
             fsync(descriptor)
 
-        patch.setattr(DiskFile, "write", lambda file, data: write(file, data[: self.take(len(data))]))
-        patch.setattr(DiskFile, "truncate", lambda file, size: self.give_back(lambda: truncate(file, size)))
+        patch.setattr(
+            DiskFile, "write", lambda file, data: write(file, data[: self.take(len(data))])
+        )
+        patch.setattr(
+            DiskFile, "truncate", lambda file, size: self.give_back(lambda: truncate(file, size))
+        )
         patch.setattr(os, "fsync", sync)
 
     def take(self, wanted: int) -> int:

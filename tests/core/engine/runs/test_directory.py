@@ -57,7 +57,9 @@ def test_a_file_that_is_no_run_is_not_touched(tmp_path: Path, resume: bool) -> N
     assert not (tmp_path / "config.yaml").exists()
 
 
-@pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl", "calls.jsonl", "calls.jsonl.gz"])
+@pytest.mark.parametrize(
+    "name", ["samples.jsonl", "failures.jsonl", "calls.jsonl", "calls.jsonl.gz"]
+)
 def test_rows_without_their_settings_are_not_resumed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"uid":"a"}\n')
     with pytest.raises(RunDirectoryError, match=f"holds {re.escape(name)} but no config.yaml"):
@@ -65,7 +67,9 @@ def test_rows_without_their_settings_are_not_resumed(tmp_path: Path, name: str) 
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
 
 
-def test_resuming_where_no_run_is_begins_one_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_resuming_where_no_run_is_begins_one_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     begin(tmp_path / "mistyped", resume=True).close()
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / 'mistyped'} holds no run: there is nothing to resume, so a new run begins"
@@ -78,7 +82,8 @@ def test_resuming_where_no_run_is_begins_one_and_says_so(tmp_path: Path, caplog:
 def test_a_directory_that_is_not_empty_is_named_with_what_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(
-        RunDirectoryError, match=r"not empty \(thesis\.tex\); add --resume .*--env\.data_dir_to_save_evals"
+        RunDirectoryError,
+        match=r"not empty \(thesis\.tex\); add --resume .*--env\.data_dir_to_save_evals",
     ):
         begin(tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.name != ".lock"] == ["thesis.tex"]
@@ -91,11 +96,16 @@ def test_a_directory_that_is_not_empty_is_named_with_what_is_in_it(tmp_path: Pat
         ({"limit": 5}, r"limit: None then, 5 now"),
         ({"env__judge_extra_body": {"a": [1, 2]}}, r"env\.judge_extra_body"),
         ({"env__new": "x"}, r"env\.new: None then, 'x' now"),
-        ({"env__judge_model_name": "new"}, r"'a b' then, 'new' now \(give '--env\.judge_model_name=a b'\)"),
+        (
+            {"env__judge_model_name": "new"},
+            r"'a b' then, 'new' now \(give '--env\.judge_model_name=a b'\)",
+        ),
         ({"env__judge_temperature": 0.3, "limit": 5}, r"(?s)judge_temperature.*limit"),
     ],
 )
-def test_settings_that_differ_are_named(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
+def test_settings_that_differ_are_named(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
     begin(tmp_path).close()
     before = (tmp_path / "config.yaml").read_bytes()
     with pytest.raises(RunDirectoryError, match=words):
@@ -105,7 +115,13 @@ def test_settings_that_differ_are_named(tmp_path: Path, changed: dict[str, Any],
 
 def test_values_survive_the_file(tmp_path: Path) -> None:
     """Whatever YAML makes of them, the same settings compare as the same."""
-    odd = dict(zip("abcdefgh", ["on", "1e3", 1e-7, "é: #x\n", ["null", None, True], "", 0.1 + 0.2, "~"], strict=True))
+    odd = dict(
+        zip(
+            "abcdefgh",
+            ["on", "1e3", 1e-7, "é: #x\n", ["null", None, True], "", 0.1 + 0.2, "~"],
+            strict=True,
+        )
+    )
     begin(tmp_path, **{f"env__{name}": value for name, value in odd.items()}).close()
     begin(tmp_path, resume=True, **{f"env__{name}": value for name, value in odd.items()}).close()
 
@@ -171,7 +187,9 @@ def test_released_directory_can_be_taken_and_holds_no_lock_file(tmp_path: Path) 
         assert list(tmp_path.iterdir()) == []
 
 
-def test_lock_file_that_was_removed_and_made_anew_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_file_that_was_removed_and_made_anew_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The holder lets go between our opening of the file and our lock: a third process has the new file."""
     holder = DirectoryLock(tmp_path)
     third: list[DirectoryLock] = []
@@ -233,6 +251,8 @@ def test_an_id_is_read_as_it_was_written(row: int, number: int | None) -> None:
     assert response_of_uid(uid) == (row, number)
 
 
-@pytest.mark.parametrize("uid", ["row-0", "row-01", "row-1/0", "row-1/", "row-a", "arena-1", "row-1\n", 1, None])
+@pytest.mark.parametrize(
+    "uid", ["row-0", "row-01", "row-1/0", "row-1/", "row-a", "arena-1", "row-1\n", 1, None]
+)
 def test_any_other_id_is_none_of_a_response(uid: object) -> None:
     assert response_of_uid(uid) is None

@@ -36,8 +36,9 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
         first.append(b"%d\n" % number)
         second.append(b"%d\n" % number)
     assert disk.waiting is not None
-    assert "first cannot be written to (No space left on device), for 0 s; 7 lines are kept" in disk.waiting.replace(
-        "second", "first"
+    assert (
+        "first cannot be written to (No space left on device), for 0 s; 7 lines are kept"
+        in disk.waiting.replace("second", "first")
     )
     waiters = [asyncio.create_task(disk.ready()) for _ in range(5)]
     await asyncio.sleep(0.1)
@@ -45,7 +46,9 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
     refusing.room = 1 << 20
     await asyncio.wait_for(asyncio.gather(*waiters), LONG)
     assert disk.waiting is None
-    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes() == b"0\n1\n2\n3\n"
+    assert (
+        (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes() == b"0\n1\n2\n3\n"
+    )
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2, "it is said once that it is full, and once that it is not"
     assert "cannot be written to: No space left on device. Nothing new begins" in said[0]
@@ -55,7 +58,10 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
 async def test_disk_that_stays_full_ends_the_wait_with_one_message(tmp_path: Path) -> None:
     disk = Disk(0.05, retry_s=0.01, open_file=RefusingDisk(room=0).open)
     disk.appender(tmp_path / "file").append(b"1\n")
-    with pytest.raises(DiskFull, match=r"stopped: .*file cannot be written to \(No space .*1 lines are kept in memory"):
+    with pytest.raises(
+        DiskFull,
+        match=r"stopped: .*file cannot be written to \(No space .*1 lines are kept in memory",
+    ):
         await asyncio.wait_for(disk.ready(), LONG)
 
 
@@ -67,7 +73,10 @@ async def test_lines_that_are_lost_at_the_end_are_counted_and_said(
     for line in (b"1\n", b"2\n", b"3\n"):
         writer.append(line)
     assert disk.close() == 2
-    assert caplog.records[-1].getMessage() == f"{tmp_path / 'file'}: 2 lines could not be written and are lost"
+    assert (
+        caplog.records[-1].getMessage()
+        == f"{tmp_path / 'file'}: 2 lines could not be written and are lost"
+    )
 
 
 async def test_file_that_is_replaced_waits_for_the_disk_and_closes_the_gate(
@@ -94,7 +103,9 @@ async def test_file_that_is_replaced_waits_for_the_disk_and_closes_the_gate(
     assert disk.waiting is None
 
 
-async def test_file_that_can_never_be_replaced_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_file_that_can_never_be_replaced_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_bytes(b"old")
 
     def full(descriptor: int) -> None:
@@ -114,7 +125,9 @@ async def test_fault_of_another_kind_is_no_full_disk(tmp_path: Path) -> None:
         await Disk().retried(tmp_path, wrong)
 
 
-async def test_write_in_a_thread_holds_no_loop_and_ends_before_its_cancellation(tmp_path: Path) -> None:
+async def test_write_in_a_thread_holds_no_loop_and_ends_before_its_cancellation(
+    tmp_path: Path,
+) -> None:
     begun, goes_on = threading.Event(), threading.Event()
 
     def content() -> Iterator[bytes]:
@@ -153,7 +166,11 @@ def test_new_content_is_on_the_disk_before_it_takes_the_old_ones_place(
     path = tmp_path / "file"
     path.write_bytes(b"old")
     synced: list[tuple[bytes, bytes]] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((os.pread(descriptor, 9, 0), path.read_bytes())))
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda descriptor: synced.append((os.pread(descriptor, 9, 0), path.read_bytes())),
+    )
     write_atomic(path, b"new")
     assert synced == [(b"new", b"old")]
     assert path.read_bytes() == b"new"

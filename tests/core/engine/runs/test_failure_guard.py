@@ -13,14 +13,22 @@ from judgegym.environments.rollouts.groups import NoTokens
 from judgegym.llm.errors import EndpointError, FailureKind
 from tests.core.environments import rollouts_of
 
-REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
+REJECTED = EndpointError(
+    FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401
+)
 DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")
 
 
 def record(guard: FailureGuard, rewards: Sequence[float | None], *, rejected: bool = False) -> None:
     """Note a group with these rewards; `None` where the judge failed."""
     group = rollouts_of.group(rewards)
-    calls = (replace(group.judgments[0].calls[0], rejected=rejected, error="the judge at http://y/v1: no such model"),)
+    calls = (
+        replace(
+            group.judgments[0].calls[0],
+            rejected=rejected,
+            error="the judge at http://y/v1: no such model",
+        ),
+    )
     judgments = [replace(judgment, calls=calls) for judgment in group.judgments]
     guard.record_judged(judgments, has_scores=group.scores is not None)
 
@@ -42,7 +50,10 @@ FAILED = [None, None]
     ],
 )
 def test_it_gives_up_after_ten_refusals_in_all_unless_something_worked_or_may_work_later(
-    judged: list[list[float | None]], error: EndpointError | NoTokens | None, is_rejected: bool, reason: str | None
+    judged: list[list[float | None]],
+    error: EndpointError | NoTokens | None,
+    is_rejected: bool,
+    reason: str | None,
 ) -> None:
     guard, refused = FailureGuard(), 0
     with nullcontext() if reason is None else pytest.raises(NothingSucceeds, match=reason):
@@ -58,6 +69,9 @@ def test_it_gives_up_after_ten_refusals_in_all_unless_something_worked_or_may_wo
 
 def test_the_reason_is_that_of_the_first_that_failed() -> None:
     group = rollouts_of.group([0.0, None])
-    judgments = (replace(group.judgments[0], explanation="fine"), replace(group.judgments[1], explanation="no key"))
+    judgments = (
+        replace(group.judgments[0], explanation="fine"),
+        replace(group.judgments[1], explanation="no key"),
+    )
     assert why_unscored(judgments) == "no key"
     assert why_unscored(rollouts_of.group([0.0]).judgments) == "no reason"

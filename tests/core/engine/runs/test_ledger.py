@@ -38,14 +38,18 @@ async def connected(
     cache = settings.pop("cache", None)
     async with ScriptedEndpoint(script) as endpoint:
         values = {"temperature": 1.0, "max_retries": 0, "prices": Prices(1.0, 2.0), **settings}
-        async with ChatClient(ChatSettings((Endpoint(endpoint.base_url, "judge"),), **values), cache=cache) as client:
+        async with ChatClient(
+            ChatSettings((Endpoint(endpoint.base_url, "judge"),), **values), cache=cache
+        ) as client:
             yield client, endpoint
 
 
 class Session:
     """One run, from the moment it opens its directory."""
 
-    def __init__(self, path: Path, *, finished: Sequence[str] = (), keep_texts: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, finished: Sequence[str] = (), keep_texts: bool = True
+    ) -> None:
         self.run = RunDirectory(path, config={}, matters={}, resume=True)
         self.ledger = CallLedger(self.run, finished=finished, keep_texts=keep_texts)
 
@@ -124,17 +128,29 @@ async def test_only_the_completions_that_are_missing_are_asked_for(tmp_path: Pat
     down = True
 
     def script(request: Json, number: int) -> Reply:
-        return Reply(status=400) if down and number == 3 else Reply(body=completion(f"request {number}"))
+        return (
+            Reply(status=400)
+            if down and number == 3
+            else Reply(body=completion(f"request {number}"))
+        )
 
     async with connected(script) as (client, _):
-        with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")), pytest.raises(EndpointError):
+        with (
+            Session(tmp_path) as ledger,
+            recorded_in(ledger.row("row-1")),
+            pytest.raises(EndpointError),
+        ):
             await client.chat(ASK, n=4, seed=0)
         lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_bytes().splitlines()]
-        assert [(line["row"], line["group"]) for line in lines if "failed" in line] == [("row-1", None)]
+        assert [(line["row"], line["group"]) for line in lines if "failed" in line] == [
+            ("row-1", None)
+        ]
         down = False
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
             answer = await client.chat(ASK, n=4, seed=0)
-        assert sorted(choice.text for choice in answer.choices) == [f"request {number}" for number in (1, 2, 4, 5)]
+        assert sorted(choice.text for choice in answer.choices) == [
+            f"request {number}" for number in (1, 2, 4, 5)
+        ]
         assert answer.first.text == "request 1"
 
 
@@ -216,7 +232,9 @@ async def test_an_answer_of_a_ledger_that_knows_no_cached_tokens_is_read(tmp_pat
     assert [call.answer for call in read_calls(tmp_path)] == [answer]
 
 
-async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(tmp_path: Path) -> None:
+async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(
+    tmp_path: Path,
+) -> None:
     async with connected(counting) as (client, _):
         with Session(tmp_path) as ledger:
             for uid in ("row-1", "row-2", "row-3"):
@@ -225,7 +243,15 @@ async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(t
     calls = list(read_calls(tmp_path))
     assert [call.row for call in calls] == ["row-1", "row-2", "row-3"]
     assert calls[2] == RecordedCall(
-        "row-3", None, "game_1", 2, "judge", tuple(ASK), {"temperature": 1.0, "top_p": 0.5}, calls[2].answer, True
+        "row-3",
+        None,
+        "game_1",
+        2,
+        "judge",
+        tuple(ASK),
+        {"temperature": 1.0, "top_p": 0.5},
+        calls[2].answer,
+        True,
     )
     assert (tmp_path / "calls.jsonl").read_text().count(LONG) == 1
 
@@ -279,14 +305,20 @@ async def test_a_lone_surrogate_in_a_prompt_is_no_obstacle(tmp_path: Path) -> No
             with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
                 await client.chat(asked)
         assert len(endpoint.requests) == 1
-    assert [call.messages for call in read_calls(tmp_path)] == [({"role": "user", "content": "broken �"},)]
+    assert [call.messages for call in read_calls(tmp_path)] == [
+        ({"role": "user", "content": "broken �"},)
+    ]
 
 
 def test_keys_do_not_change(tmp_path: Path) -> None:
     """Else no run of an earlier version could be resumed; a change must be meant."""
     with Session(tmp_path) as ledger:
-        call, _ = ledger.row("row-1").open(CallKey("game_1", 1, "judge", ASK, {"b": 1, "a": [None]}))
-        same, _ = ledger.row("row-1").open(CallKey("game_1", 1, "judge", ASK, {"a": [None], "b": 1}))
+        call, _ = ledger.row("row-1").open(
+            CallKey("game_1", 1, "judge", ASK, {"b": 1, "a": [None]})
+        )
+        same, _ = ledger.row("row-1").open(
+            CallKey("game_1", 1, "judge", ASK, {"a": [None], "b": 1})
+        )
     assert call == same == "f7550106fd1a79a77e4fb60cbb1dd848.1"
 
 

@@ -43,7 +43,8 @@ def test_torn_last_line_of_an_earlier_process_is_cut_before_the_first_line(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("most", "error"), [(1, errno.ENOSPC), (7, errno.EDQUOT), (1 << 40, errno.EFBIG), (9, errno.EIO)]
+    ("most", "error"),
+    [(1, errno.ENOSPC), (7, errno.EDQUOT), (1 << 40, errno.EFBIG), (9, errno.EIO)],
 )
 def test_disk_that_is_full_at_any_byte_holds_whole_lines_and_the_rest_waits(
     tmp_path: Path, most: int, error: int
@@ -113,12 +114,14 @@ def test_closing_tries_once_more_and_counts_what_is_lost(tmp_path: Path) -> None
 def test_limit_of_the_operating_system_on_a_files_size_leaves_whole_lines(tmp_path: Path) -> None:
     """A real EFBIG, after a real short write, at byte n."""
     code = (
-        "import resource, sys; from pathlib import Path; from judgegym.engine.runs.lines import LineWriter\n"
+        "import resource, sys; from pathlib import Path; from judgegym.engine.runs.lines import "
+        "LineWriter\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))\n"
         "writer = LineWriter(Path(sys.argv[1]), lambda path, error: None)\n"
         "for line in sys.stdin.buffer: writer.append(line)\n"
         "print(writer.waiting, flush=True)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, "
+        "resource.RLIM_INFINITY))\n"
         "before = Path(sys.argv[1]).read_bytes(); writer.flush()\n"
         "sys.stdout.buffer.write(before)"
     )

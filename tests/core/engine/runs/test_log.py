@@ -28,7 +28,9 @@ def _no_other_run(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPa
     run_logs._ROUTER.detach()
     monkeypatch.setattr(run_logs, "_ROUTER", run_logs._Router())
     caplog.set_level(logging.INFO, logger="judgegym")
-    caplog.set_level(logging.WARNING, logger="datasets")  # where data came by it, only critical ones are said
+    caplog.set_level(
+        logging.WARNING, logger="datasets"
+    )  # where data came by it, only critical ones are said
 
 
 @pytest.fixture
@@ -88,7 +90,9 @@ def test_line_that_a_killed_process_has_torn_is_cut_off(tmp_path: Path) -> None:
         (asyncio.CancelledError(), ["WARNING stopped"]),
     ],
 )
-def test_log_says_how_the_run_ended(log: RunLog, tmp_path: Path, error: BaseException, said: list[str]) -> None:
+def test_log_says_how_the_run_ended(
+    log: RunLog, tmp_path: Path, error: BaseException, said: list[str]
+) -> None:
     with pytest.raises(type(error)), log.ending():
         raise error
     assert lines(tmp_path)[1:] == said
@@ -98,7 +102,8 @@ def test_a_record_is_one_line_and_what_follows_is_indented_and_nothing_reaches_t
     log: RunLog, tmp_path: Path
 ) -> None:
     """A model's text, in a message of an endpoint, must not look like a record nor move the cursor."""
-    # Not by the logger: pytest-xdist cannot send a captured record with a lone surrogate to its other process.
+    # Not by the logger: pytest-xdist cannot send a captured record with a lone surrogate to its
+    # other process.
     log.write("a\n2026-01-01T00:00:00.000+00:00 INFO forged\x1b[2J\r\x9b \u2028 \ud800")
     assert lines(tmp_path)[1:] == [
         "INFO a",
@@ -127,7 +132,9 @@ async def test_runs_beside_each_other_do_not_write_into_each_others_log(tmp_path
         if len(opened) == 2:
             both_are_open.set()
         await both_are_open.wait()
-        await asyncio.gather(asyncio.create_task(row(name)), asyncio.to_thread(logger.info, "metrics of %s", name))
+        await asyncio.gather(
+            asyncio.create_task(row(name)), asyncio.to_thread(logger.info, "metrics of %s", name)
+        )
         run.close()
         logger.info("%s is done", name)
 
@@ -138,7 +145,11 @@ async def test_runs_beside_each_other_do_not_write_into_each_others_log(tmp_path
     thread.join()
     outer.close()
     for name in ("step-1", "step-2"):
-        assert sorted(lines(tmp_path / name)) == ["INFO begun", f"INFO metrics of {name}", f"INFO row of {name}"]
+        assert sorted(lines(tmp_path / name)) == [
+            "INFO begun",
+            f"INFO metrics of {name}",
+            f"INFO row of {name}",
+        ]
     said = lines(tmp_path / "serve")
     assert sorted(said[1:3]) == ["INFO step-1 is done", "INFO step-2 is done"]
     assert said[3:] == ["INFO of serve", "INFO of a thread of a library"]

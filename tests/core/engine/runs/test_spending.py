@@ -39,7 +39,9 @@ async def test_answers_failures_and_what_was_in_flight_count(tmp_path: Path) -> 
     assert spent(tmp_path, PRICES) == Expense(5, 16.0)  # opening the ledger again adds nothing
 
 
-async def test_retries_and_refused_connections_of_what_was_in_flight_are_known(tmp_path: Path) -> None:
+async def test_retries_and_refused_connections_of_what_was_in_flight_are_known(
+    tmp_path: Path,
+) -> None:
     replies = in_turn("fine", Reply(status=500), Reply(hang=True))
     async with connected(replies, max_retries=5, retry_delay_s=0.0) as (client, endpoint):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
@@ -58,7 +60,9 @@ async def test_retries_and_refused_connections_of_what_was_in_flight_are_known(t
     assert spent(tmp_path, PRICES).calls == len(endpoint.requests) == 3
 
 
-async def test_tokens_have_the_prices_of_now_and_otherwise_the_recorded_cost(tmp_path: Path) -> None:
+async def test_tokens_have_the_prices_of_now_and_otherwise_the_recorded_cost(
+    tmp_path: Path,
+) -> None:
     async with connected("fine", prices=Prices(2e6, 0.0)) as (client, _):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
             await client.chat(ASK)

@@ -51,7 +51,9 @@ async def recorded(
     run = RunDirectory(path, config={}, matters={}, resume=True)
     ledger = CallLedger(run, finished=(), keep_texts=True)
     async with ScriptedEndpoint(script) as endpoint:
-        settings = settings.model_copy(update={"judge_base_url": endpoint.base_url, "judge_model_name": "judge"})
+        settings = settings.model_copy(
+            update={"judge_base_url": endpoint.base_url, "judge_model_name": "judge"}
+        )
         async with ChatClient(settings.chat_settings(), cache=cache) as client:
             with recorded_in(ledger.row("row-1")):
                 await judging(client, settings)
@@ -63,7 +65,9 @@ async def recorded(
 def marked(calls: list[RecordedCall]) -> dict[str, str | None]:
     """What stands in the place of each call's verdict."""
     return {
-        call.component: None if call.verdict_at is None else call.answer.first.text[slice(*call.verdict_at)]
+        call.component: None
+        if call.verdict_at is None
+        else call.answer.first.text[slice(*call.verdict_at)]
         for call in sorted(calls, key=lambda call: call.component)
     }
 
@@ -75,11 +79,18 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         said = str(request["messages"])
         if "YOUR PREVIOUS EVALUATION" in said:
             return "It was too kind.\n\n[[A=B]]<|im_end|>"
-        return "All right: [B>A]" if "Hard to say" in said else texts["game_1" if number == 1 else "game_2"]
+        return (
+            "All right: [B>A]"
+            if "Hard to say" in said
+            else texts["game_1" if number == 1 else "game_2"]
+        )
 
     settings = ArenaJudgeSettings(judge_reask=1, judge_critique_rounds=1, judge_max_concurrency=1)
     calls = await recorded(
-        tmp_path, settings, script, lambda client, settings: ArenaTaskJudge(settings, client).judge(ARENA)
+        tmp_path,
+        settings,
+        script,
+        lambda client, settings: ArenaTaskJudge(settings, client).judge(ARENA),
     )
     assert marked(calls) == {
         "critique_1_game_1": "[[A=B]]",
@@ -127,8 +138,13 @@ async def test_calls_of_all_judges_are_marked(
 
 async def test_an_expected_score_is_of_no_place(tmp_path: Path) -> None:
     body: Any = completion("[FEEDBACK] Fine. [SCORE] 4")
-    tokens = [{"token": token, "logprob": -0.1, "top_logprobs": []} for token in ("[FEEDBACK] Fine. ", "[SCORE]", " ")]
-    tokens.append({"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]})
+    tokens = [
+        {"token": token, "logprob": -0.1, "top_logprobs": []}
+        for token in ("[FEEDBACK] Fine. ", "[SCORE]", " ")
+    ]
+    tokens.append(
+        {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
+    )
     body["choices"][0]["logprobs"] = {"content": tokens}
     settings = RubricJudgeSettings(weighting="logprobs")
     calls = await recorded(
@@ -156,23 +172,35 @@ async def test_an_answer_of_the_cache_is_marked_too(tmp_path: Path) -> None:
             await choose(client, own)
 
     cache = JudgmentCache(tmp_path / "cache.sqlite")
-    calls = await recorded(tmp_path / "run", ChoiceJudgeSettings(), in_turn("so: [[B]]", "[[A]]"), twice, cache)
+    calls = await recorded(
+        tmp_path / "run", ChoiceJudgeSettings(), in_turn("so: [[B]]", "[[A]]"), twice, cache
+    )
     cache.close()
-    assert [(call.answer.cached, call.verdict_at) for call in calls] == [(False, (4, 9)), (True, (4, 9))]
+    assert [(call.answer.cached, call.verdict_at) for call in calls] == [
+        (False, (4, 9)),
+        (True, (4, 9)),
+    ]
 
 
 def changed(path: Path, **fields: Any) -> None:
     """Rewrite the calls of a finished ledger."""
     pack(path, keep=True)
-    lines = [json.loads(line) for line in gzip.decompress((path / PACKED_CALLS).read_bytes()).splitlines()]
+    lines = [
+        json.loads(line)
+        for line in gzip.decompress((path / PACKED_CALLS).read_bytes()).splitlines()
+    ]
     for line in lines:
         if "call" in line:
             del line["call"]["verdict_at"]
             line["call"] |= fields
-    (path / PACKED_CALLS).write_bytes(gzip.compress(b"".join(json.dumps(line).encode() + b"\n" for line in lines)))
+    (path / PACKED_CALLS).write_bytes(
+        gzip.compress(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    )
 
 
-async def test_a_ledger_of_before_has_no_places_and_a_damaged_one_is_skipped(tmp_path: Path) -> None:
+async def test_a_ledger_of_before_has_no_places_and_a_damaged_one_is_skipped(
+    tmp_path: Path,
+) -> None:
     calls = await recorded(
         tmp_path,
         ChoiceJudgeSettings(),

@@ -23,7 +23,9 @@ class Screen(io.StringIO):
         return _SEQUENCES.sub("", self.getvalue())
 
 
-def screen(patch: pytest.MonkeyPatch, stream: str, *, width: int, term: str = "xterm-256color") -> Screen:
+def screen(
+    patch: pytest.MonkeyPatch, stream: str, *, width: int, term: str = "xterm-256color"
+) -> Screen:
     """Make a stream a terminal."""
     found = Screen()
     patch.setattr(sys, stream, found)

@@ -19,7 +19,9 @@ from tests.core.engine.terminal.odd import ODD
 from tests.core.engine.terminal.screen import screen
 
 
-def test_text_is_shown_as_it_is_results_and_messages_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_is_shown_as_it_is_results_and_messages_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """No markup, no emoji, no colours, no line breaks: paths and endpoints' messages must survive."""
     result, message = (f"{ODD} {'word ' * 60}{end}" for end in ("result", "message"))
     terminal.say(result)
@@ -50,13 +52,24 @@ def test_no_text_gives_the_terminal_a_command(
 
 
 def test_a_record_of_the_log_gives_the_terminal_no_command() -> None:
-    record = logging.LogRecord("judgegym", logging.WARNING, __file__, 1, "an endpoint said %s", (HOSTILE,), None)
-    assert LogFormatter("%(levelname)s %(message)s").format(record).endswith(f"WARNING an endpoint said {HARMLESS}")
+    record = logging.LogRecord(
+        "judgegym", logging.WARNING, __file__, 1, "an endpoint said %s", (HOSTILE,), None
+    )
+    assert (
+        LogFormatter("%(levelname)s %(message)s")
+        .format(record)
+        .endswith(f"WARNING an endpoint said {HARMLESS}")
+    )
 
 
 def test_settings_are_shown_with_their_source(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.show_config([ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")])
-    assert capsys.readouterr().out == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
+    terminal.show_config(
+        [ConfigLine("env.a", ODD, "default"), ConfigLine("openai.long_name", "", "my.yaml")]
+    )
+    assert (
+        capsys.readouterr().out
+        == f"env.a             {ODD}  [default]\nopenai.long_name    [my.yaml]\n"
+    )
 
 
 def test_a_missing_extra_is_named_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,11 +42,18 @@ def state(done: int, **other: object) -> ProgressState:
 
 
 async def run(
-    clock: Clock, states: list[tuple[float, ProgressState]], *, left: int, log: progress.Log = lambda line: None
+    clock: Clock,
+    states: list[tuple[float, ProgressState]],
+    *,
+    left: int,
+    log: progress.Log = lambda line: None,
 ) -> None:
     """A run that is looked at after each number of seconds."""
     now = states[0][1]
-    with ProgressDisplay("evaluate", "rows") as display, display.following(lambda: now, log, left=left):
+    with (
+        ProgressDisplay("evaluate", "rows") as display,
+        display.following(lambda: now, log, left=left),
+    ):
         for seconds, now in states[1:]:  # `look` sees it
             clock.now += seconds
             display._show(now, log)
@@ -75,7 +82,9 @@ async def test_run_in_a_pipe_says_a_line_at_each_tenth_but_not_faster_than_five_
     clock: Clock, said: Callable[[], list[str]]
 ) -> None:
     await run(clock, [(0.0, state(0)), *((1.0, state(row)) for row in range(1, 101))], left=100)
-    assert [line.partition(" of ")[0] for line in said()] == [str(row) for row in range(10, 101, 10)]
+    assert [line.partition(" of ")[0] for line in said()] == [
+        str(row) for row in range(10, 101, 10)
+    ]
     assert said()[4] == "50 of 100 rows, 1.0 rows/s, 50 s left, win rate 0.500"
 
 
@@ -83,13 +92,19 @@ async def test_slow_run_in_a_pipe_is_never_silent_for_longer_than_a_minute(
     clock: Clock, said: Callable[[], list[str]]
 ) -> None:
     waiting = state(1, waiting="the judge is away")
-    await run(clock, [(0.0, state(0)), (30.0, state(1)), *((10.0, waiting) for _ in range(15))], left=1000)
+    await run(
+        clock, [(0.0, state(0)), (30.0, state(1)), *((10.0, waiting) for _ in range(15))], left=1000
+    )
     assert [line.partition(" of ")[0] for line in said()] == ["1", "1", "1"]
     assert said()[-1].endswith("win rate 0.500, the judge is away")
 
 
-async def test_resumed_run_says_the_time_of_what_is_left(clock: Clock, said: Callable[[], list[str]]) -> None:
-    await run(clock, [(0.0, state(900)), *((1.0, state(900 + row)) for row in range(1, 101))], left=100)
+async def test_resumed_run_says_the_time_of_what_is_left(
+    clock: Clock, said: Callable[[], list[str]]
+) -> None:
+    await run(
+        clock, [(0.0, state(900)), *((1.0, state(900 + row)) for row in range(1, 101))], left=100
+    )
     assert said() == [
         "960 of 1,000 rows, 1.0 rows/s, 40 s left, win rate 0.500",
         "1,000 of 1,000 rows, in 1 min 40 s, win rate 0.500",
@@ -128,7 +143,9 @@ async def test_on_a_terminal_there_is_a_bar_that_fits_and_the_log_has_the_lines(
         assert any("win rate 0.500, judge $12.35, policy cost unknown" in line for line in lines)
     assert "refuses connections" in terminal.shown
     assert "computing the" in terminal.shown
-    assert "computing" not in terminal.shown.rpartition("1,000/1,000")[2], "what is left on the screen"
+    assert "computing" not in terminal.shown.rpartition("1,000/1,000")[2], (
+        "what is left on the screen"
+    )
     assert [line.partition(",")[0] for line in log[:2]] == ["500 of 1", "1"]
     assert said() == [], "the log of the run alone has the lines"
 

@@ -19,14 +19,23 @@ from judgegym.engine.terminal.progress import RecentRate, rate_words
         (0.0001, "0.36 rows/h"),
     ],
 )
-def test_rate_is_said_in_the_unit_in_which_it_is_a_number_above_one(per_second: float, words: str) -> None:
+def test_rate_is_said_in_the_unit_in_which_it_is_a_number_above_one(
+    per_second: float, words: str
+) -> None:
     assert rate_words(per_second, "rows") == words
     assert rate_words(0.0, "rows") == ""
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.04, "0.0 s"), (2.34, "2.3 s"), (9.96, "10 s"), (99.4, "99 s"), (245.0, "4 min 05 s"), (11220.0, "3 h 07 min")],
+    [
+        (0.04, "0.0 s"),
+        (2.34, "2.3 s"),
+        (9.96, "10 s"),
+        (99.4, "99 s"),
+        (245.0, "4 min 05 s"),
+        (11220.0, "3 h 07 min"),
+    ],
 )
 def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
     assert duration(seconds) == words
@@ -34,7 +43,8 @@ def test_times_are_said_as_people_do(seconds: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "words"), [(None, "unknown"), (0.0, "$0.00"), (0.01234, "$0.0123"), (1234.5, "$1,234.50")]
+    ("cost", "words"),
+    [(None, "unknown"), (0.0, "$0.00"), (0.01234, "$0.0123"), (1234.5, "$1,234.50")],
 )
 def test_cost_is_never_zero_because_it_is_unknown_or_small(cost: float | None, words: str) -> None:
     assert dollars(cost) == words

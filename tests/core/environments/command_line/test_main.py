@@ -16,7 +16,9 @@ from tests.command import in_process
 VERBS = ("evaluate", "serve", "process")
 
 
-def test_main_without_arguments_of_its_own_takes_the_processs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_without_arguments_of_its_own_takes_the_processs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "argv", ["x.py", "nonsense"])
     assert main(ArenaHardEnv) == 2
     with pytest.raises(SystemExit) as leaving:
@@ -25,7 +27,9 @@ def test_main_without_arguments_of_its_own_takes_the_processs(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_a_verb_lists_the_most_used_of_its_settings_and_help_all_every_one(verb: str) -> None:
+def test_help_of_a_verb_lists_the_most_used_of_its_settings_and_help_all_every_one(
+    verb: str,
+) -> None:
     common, everything = in_process(verb, "--help"), in_process(verb, "--help_all")
     assert (common.code, everything.code) == (0, 0)
     assert 12 <= common.out.count("\n  --") <= 28 < 50 < everything.out.count("\n  --")
@@ -40,20 +44,37 @@ def test_help_of_a_verb_lists_the_most_used_of_its_settings_and_help_all_every_o
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--help", "--help_all"])
 def test_help_of_every_verb_has_no_line_that_a_terminal_of_80_columns_breaks(flag: str) -> None:
-    lines = [line for verb in VERBS for line in in_process(verb, flag, env={"COLUMNS": "80"}).out.splitlines()]
+    lines = [
+        line
+        for verb in VERBS
+        for line in in_process(verb, flag, env={"COLUMNS": "80"}).out.splitlines()
+    ]
     assert [line for line in lines if len(line) > 80 and not line.startswith("usage: ")] == []
 
 
 def test_show_config_shows_the_verbs_settings_or_only_those_that_were_changed() -> None:
-    names = {line.split()[0] for line in in_process("serve", "--show_config", "--env.seed=5").out.splitlines()}
+    names = {
+        line.split()[0]
+        for line in in_process("serve", "--show_config", "--env.seed=5").out.splitlines()
+    }
     assert "env.group_size" in names and names.isdisjoint({"env.model_answers", "limit"})
     changed = in_process("serve", "--show_config=changed", "--env.seed=5", "--env.group_size=4").out
-    assert [line.split() for line in changed.splitlines() if not line.startswith("show_config")] == [
-        ["env.seed", "5", "[command", "line]"]
-    ], "a group size of 4 is the default"
+    assert [
+        line.split() for line in changed.splitlines() if not line.startswith("show_config")
+    ] == [["env.seed", "5", "[command", "line]"]], "a group size of 4 is the default"
 
 
-HEAVY = ("atroposlib", "datasets", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers", "wandb")
+HEAVY = (
+    "atroposlib",
+    "datasets",
+    "numpy",
+    "rich",
+    "scipy",
+    "sklearn",
+    "tiktoken",
+    "transformers",
+    "wandb",
+)
 MAIN = """from judgegym.environments.command_line.main import main
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 """
@@ -62,8 +83,13 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 def loaded_by(*argv: str, path: Path) -> set[str]:
     """Which of the heavy packages a command line loads, in a process of its own."""
     said = "print('loaded', *(name for name in %r if name in sys.modules), file=sys.stderr)"
-    code = f"import sys; {MAIN}\ncode = main(ArenaHardEnv, {list(argv)!r}); {said % (HEAVY,)}; sys.exit(code)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=path, check=True)
+    code = (
+        f"import sys; {MAIN}\ncode = main(ArenaHardEnv, {list(argv)!r}); {said % (HEAVY,)}; "
+        "sys.exit(code)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=path, check=True
+    )
     return set(ended.stderr.rpartition("loaded")[2].split())
 
 
@@ -80,7 +106,9 @@ def test_help_loads_no_heavy_package(loaded_by_help: set[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("argv", [("serve", "--help_all"), ("evaluate", "--show_config")])
-def test_full_help_and_show_config_load_no_heavy_package(argv: tuple[str, ...], tmp_path: Path) -> None:
+def test_full_help_and_show_config_load_no_heavy_package(
+    argv: tuple[str, ...], tmp_path: Path
+) -> None:
     assert loaded_by(*argv, path=tmp_path) == set()
 
 
@@ -104,7 +132,9 @@ def test_missing_extra_is_named_in_one_message_with_exit_code_2(
 ) -> None:
     code = f"import sys; sys.modules[{module!r}] = None; {MAIN}"
     code += f"\nsys.exit(main(ArenaHardEnv, ['evaluate', '--offline', *{flags!r}]))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr.splitlines()[-1] == f"{module} is not installed: {install_command(extra)}"
     assert "Traceback" not in ended.stderr
@@ -119,7 +149,8 @@ def test_help_of_evaluate_names_the_data_that_count_for_it() -> None:
 
 def test_process_says_before_it_begins_how_much_it_will_ask_for() -> None:
     assert forecast(100, 4, 10) == (
-        "to ask for: 400 completions of the policy (100 groups of 4, each row about 10 times), and a judgment of each, "
+        "to ask for: 400 completions of the policy (100 groups of 4, each row about 10 times), and "
+        "a judgment of each, "
         "which may take several calls; --env.total_steps asks for fewer or more groups"
     )
     assert load_settings(ArenaHardEnv, [], verb="process").settings.env.total_steps == 100

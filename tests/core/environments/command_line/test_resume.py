@@ -32,17 +32,30 @@ RUN = "--env.data_dir_to_save_evals=runs/x"
         ([RUN], [RUN, "--resume"]),
         ([RUN, "--resume"], [RUN, "--resume"]),
         (["--resume", RUN], ["--resume", RUN]),
-        (["--env.data_dir_to_save_evals", "a b/$x"], ["--env.data_dir_to_save_evals", "a b/$x", "--resume"]),
-        ([RUN, "--env.custom_system_prompt=It's `x`"], [RUN, "--env.custom_system_prompt=It's `x`", "--resume"]),
+        (
+            ["--env.data_dir_to_save_evals", "a b/$x"],
+            ["--env.data_dir_to_save_evals", "a b/$x", "--resume"],
+        ),
+        (
+            [RUN, "--env.custom_system_prompt=It's `x`"],
+            [RUN, "--env.custom_system_prompt=It's `x`", "--resume"],
+        ),
         (
             [RUN, f"--env.judge_base_url=http://user:{KEY}@127.0.0.1:9/v1"],
             [RUN, "--env.judge_base_url=http://127.0.0.1:9/v1", "--resume"],
         ),
     ],
 )
-def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str], expected: list[str]) -> None:
+def test_resume_command_is_the_given_one_with_directory_and_flag(
+    given: list[str], expected: list[str]
+) -> None:
     command = resume_command(loaded_from(*given), typed(*given))
-    assert shlex.split(command) == [sys.executable, "eval_environments/my env.py", "evaluate", *expected]
+    assert shlex.split(command) == [
+        sys.executable,
+        "eval_environments/my env.py",
+        "evaluate",
+        *expected,
+    ]
 
 
 @pytest.mark.usefixtures("_as_a_script")
@@ -51,22 +64,36 @@ def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str
     [
         ([RUN, f"--env.judge_api_key={KEY}"], [RUN], "--env.judge_api_key"),
         ([RUN, "--env.judge_api_key", KEY], [RUN], "--env.judge_api_key"),
-        (["--openai.api_key=e", RUN, f"--env.judge_api_key={KEY}"], [RUN], "--openai.api_key and --env.judge_api_key"),
+        (
+            ["--openai.api_key=e", RUN, f"--env.judge_api_key={KEY}"],
+            [RUN],
+            "--openai.api_key and --env.judge_api_key",
+        ),
         (
             ["--openai.api_key", "EMPTY", RUN, "--openai.model_name=EMPTY-1"],
             [RUN, "--openai.model_name=EMPTY-1"],
             "--openai.api_key",
         ),
         (
-            [RUN, f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}", "model_name": "m"}}]'],
+            [
+                RUN,
+                f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}", "model_name": '
+                f'"m"}}]',
+            ],
             [RUN, f'--openai.replicas=[{{"base_url":"{ONE}","model_name":"m"}}]'],
             "the keys of --openai.replicas",
         ),
         ([RUN, f'--env={{"judge_api_key": "{KEY}"}}'], [RUN, "--env={}"], "the keys of --env"),
-        ([RUN, "--env", f'{{"judge_api_key": "{KEY}"}}'], [RUN, "--env", "{}"], "the keys of --env"),
+        (
+            [RUN, "--env", f'{{"judge_api_key": "{KEY}"}}'],
+            [RUN, "--env", "{}"],
+            "the keys of --env",
+        ),
     ],
 )
-def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: list[str], left_out: str) -> None:
+def test_resume_command_leaves_keys_out_and_says_so(
+    given: list[str], expected: list[str], left_out: str
+) -> None:
     """A placeholder would be pasted, and sent as a key."""
     command, hint = resume_command(loaded_from(*given), typed(*given)).splitlines()
     assert shlex.split(command)[2:] == ["evaluate", *expected, "--resume"]
@@ -81,7 +108,9 @@ def test_resume_command_leaves_keys_out_and_says_so(given: list[str], expected: 
         (["--config=retry.yaml", RUN], ["--config=retry.yaml", RUN, "--retry_failed=False"]),
     ],
 )
-def test_command_that_finishes_a_run_retries_not_only_failed_rows(given: list[str], expected: list[str]) -> None:
+def test_command_that_finishes_a_run_retries_not_only_failed_rows(
+    given: list[str], expected: list[str]
+) -> None:
     assert without_retry_failed(typed(*given)).settings == expected
 
 

@@ -20,7 +20,11 @@ def from_file(tmp_path: Path, openai: Any, *flags: str) -> Any:
 
 def servers(openai: Any) -> list[tuple[str, str | None, str | None]]:
     return [
-        (server.base_url, server.model_name, server.api_key.get_secret_value() if server.api_key is not None else None)
+        (
+            server.base_url,
+            server.model_name,
+            server.api_key.get_secret_value() if server.api_key is not None else None,
+        )
         for server in openai.replicas
     ]
 
@@ -46,7 +50,9 @@ def test_setting_of_all_servers_in_a_stronger_source_holds_for_each(
     assert servers(found) == [(ONE, None, "k"), (TWO, None, None)]
 
 
-def test_url_in_a_stronger_source_replaces_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_in_a_stronger_source_replaces_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUDGEGYM_OPENAI__BASE_URL", "http://127.0.0.1:3/v1")
     found = from_file(tmp_path, LIST)
     assert (found.base_url, servers(found)) == ("http://127.0.0.1:3/v1", [])
@@ -57,8 +63,14 @@ def test_url_in_a_stronger_source_replaces_the_list(tmp_path: Path, monkeypatch:
     [
         ([], "expected a list of servers"),
         (["http://x"], "expected a list of servers"),
-        ([{"base_url": ONE}, {"model_name": "m"}], "expected a list of servers, each with a base_url"),
-        ([{"base_url": ONE, "timeout": 1}, {"base_url": TWO}], r"openai\.timeout .*server 2 differs"),
+        (
+            [{"base_url": ONE}, {"model_name": "m"}],
+            "expected a list of servers, each with a base_url",
+        ),
+        (
+            [{"base_url": ONE, "timeout": 1}, {"base_url": TWO}],
+            r"openai\.timeout .*server 2 differs",
+        ),
         (
             [{"base_url": ONE}, {"base_url": TWO}, {"base_url": TWO, "price": {"input": 1}}],
             r"openai\.price .*server 3",

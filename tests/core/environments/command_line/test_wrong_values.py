@@ -21,9 +21,20 @@ def said(env_type: Any, flag: str) -> list[str]:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("1", "--env.num_choices (command line): expected greater than or equal to 2, or 'auto', got '1'"),
-        ("27", "--env.num_choices (command line): expected less than or equal to 26, or 'auto', got '27'"),
-        ("some", "--env.num_choices (command line): expected a valid integer, or 'auto', got 'some'"),
+        (
+            "1",
+            "--env.num_choices (command line): expected greater than or equal to 2, or 'auto', "
+            "got '1'",
+        ),
+        (
+            "27",
+            "--env.num_choices (command line): expected less than or equal to 26, or 'auto', got "
+            "'27'",
+        ),
+        (
+            "some",
+            "--env.num_choices (command line): expected a valid integer, or 'auto', got 'some'",
+        ),
     ],
 )
 def test_value_of_several_kinds_has_one_line_without_inside_names(value: str, message: str) -> None:
@@ -32,7 +43,10 @@ def test_value_of_several_kinds_has_one_line_without_inside_names(value: str, me
 
 def test_choice_names_its_values() -> None:
     (line,) = said(PairwiseJudgementEnv, "--env.shuffle=never")
-    assert line == "--env.shuffle (command line): expected 'permutation' or 'official_swap', got 'never'"
+    assert (
+        line
+        == "--env.shuffle (command line): expected 'permutation' or 'official_swap', got 'never'"
+    )
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
@@ -47,7 +61,9 @@ def test_choice_names_its_values() -> None:
     ],
 )
 def test_number_that_is_not_finite_is_refused(name: str, value: str) -> None:
-    (line,) = said(PairwiseJudgementEnv if "judge_t" not in name else SelfCritiqueEnv, f"--{name}={value}")
+    (line,) = said(
+        PairwiseJudgementEnv if "judge_t" not in name else SelfCritiqueEnv, f"--{name}={value}"
+    )
     assert f"--{name} (command line): expected " in line
     assert line.endswith(f"got '{value}'")
 
@@ -60,7 +76,10 @@ def test_seed_below_0_is_refused_before_rows_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("a, b", '--env.candidates (command line): expected a JSON list of models, such as [{"name": '),
+        (
+            "a, b",
+            '--env.candidates (command line): expected a JSON list of models, such as [{"name": ',
+        ),
         (
             '[{"name": "a", "answer": "a.jsonl"}]',
             "env.candidates.0.answer (command line): unknown setting, did you mean ",
@@ -71,6 +90,8 @@ def test_seed_below_0_is_refused_before_rows_are_asked_for() -> None:
         ),
     ],
 )
-def test_what_is_wrong_in_a_list_of_models_is_said_with_what_a_model_may_have(value: str, message: str) -> None:
+def test_what_is_wrong_in_a_list_of_models_is_said_with_what_a_model_may_have(
+    value: str, message: str
+) -> None:
     (line,) = said(SelfCritiqueEnv, f"--env.candidates={value}")
     assert line.startswith(message)

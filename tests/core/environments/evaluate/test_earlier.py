@@ -66,7 +66,9 @@ class Earlier:
     arrived: list[Sample[Any]] = field(default_factory=list)
     counts: EarlierRows = field(default_factory=EarlierRows)
 
-    def read(self, finished: Sequence[Sample[Any]] = (), failed: Sequence[Sample[Any]] = ()) -> Earlier:
+    def read(
+        self, finished: Sequence[Sample[Any]] = (), failed: Sequence[Sample[Any]] = ()
+    ) -> Earlier:
         for name, samples in (("samples.jsonl", finished), ("failures.jsonl", failed)):
             (self.run.path / name).write_bytes(lines(*samples))
         self.saved = SavedRows(self.rows, self.run, READER)
@@ -76,7 +78,9 @@ class Earlier:
     @property
     def finished(self) -> dict[str, Sample[Any]]:
         missing = set(self.saved.missing)
-        return {row.uid: self.saved.sample(n) for n, row in enumerate(self.rows) if n not in missing}
+        return {
+            row.uid: self.saved.sample(n) for n, row in enumerate(self.rows) if n not in missing
+        }
 
 
 def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
@@ -84,15 +88,26 @@ def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
     found = Earlier(run).read(twice)
     assert found.finished["row-1"].category == "b"
     assert found.counts == EarlierRows(2)
-    assert [(each.uid, each.category) for each in found.arrived] == [("row-2", "math"), ("row-1", "b")]
+    assert [(each.uid, each.category) for each in found.arrived] == [
+        ("row-2", "math"),
+        ("row-1", "b"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("finished", "failed", "words"),
     [
-        (lines(sample("row-1"), sample("row-99")), b"", r"samples\.jsonl, line 2: the row 'row-99' is not"),
+        (
+            lines(sample("row-1"), sample("row-99")),
+            b"",
+            r"samples\.jsonl, line 2: the row 'row-99' is not",
+        ),
         (b"", lines(sample("row-99")), r"failures\.jsonl, line 1: the row 'row-99' is not"),
-        (b"{}\n", b"", r"samples\.jsonl: none of its lines can be read, such as line 1: uid: Field required"),
+        (
+            b"{}\n",
+            b"",
+            r"samples\.jsonl: none of its lines can be read, such as line 1: uid: Field required",
+        ),
     ],
 )
 def test_lines_of_other_rows_or_of_something_else_are_refused(

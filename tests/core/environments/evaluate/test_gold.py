@@ -17,7 +17,11 @@ from tests.core.reports.run_page.written import Written
 
 Env = type[JudgedEnv[Any, Any, Any]]
 MEASURED: list[tuple[Env, tuple[str, ...], str]] = [
-    (PairwiseJudgementEnv, ("--env.swap_evaluate=True", '--env.eval_categories=["Factuality","Focus","Math"]'), ""),
+    (
+        PairwiseJudgementEnv,
+        ("--env.swap_evaluate=True", '--env.eval_categories=["Factuality","Focus","Math"]'),
+        "",
+    ),
     (AspectCritiqueEnv, ("--env.role=judge",), "eval/accuracy"),
     (AspectCritiqueEnv, (), "eval/accuracy"),
     (RubricAbsoluteEnv, ("--env.role=judge", "--env.reward=exact"), "eval/mean_reward"),
@@ -31,7 +35,9 @@ def test_samples_have_gold_labels_beside_the_judges_and_the_page_shows_where_the
     tmp_path: Path, env_type: Env, flags: tuple[str, ...], accuracy: str
 ) -> None:
     run = tmp_path / "run"
-    ended = in_process("evaluate", "--offline", f"--env.data_dir_to_save_evals={run}", *flags, env_type=env_type)
+    ended = in_process(
+        "evaluate", "--offline", f"--env.data_dir_to_save_evals={run}", *flags, env_type=env_type
+    )
     assert ended.code == 0, ended.said
     labels = [label for sample in RunFiles(run).samples for label in sample["gold"]]
     assert labels
@@ -44,7 +50,11 @@ def test_samples_have_gold_labels_beside_the_judges_and_the_page_shows_where_the
         known = [label["agrees"] for label in sample["gold"]]
         assert page.summaries[sample["uid"]]["gold_differs"] == (not all(known) if known else None)
         words = " ".join(page.details[sample["uid"]]["verdict"])
-        said = [f"{gold:g}" if isinstance(gold := label["gold"], float) else gold for label in sample["gold"]]
+        said = [
+            f"{gold:g}" if isinstance(gold := label["gold"], float) else gold
+            for label in sample["gold"]
+        ]
         assert all(
-            label["agrees"] or f"gold says {gold}" in words for label, gold in zip(sample["gold"], said, strict=True)
+            label["agrees"] or f"gold says {gold}" in words
+            for label, gold in zip(sample["gold"], said, strict=True)
         )

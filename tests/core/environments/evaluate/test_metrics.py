@@ -13,7 +13,12 @@ from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.engine.terminal.summary import cost_lines
-from judgegym.environments.evaluate.metrics import Categories, SharedMetrics, failure_notices, too_many_failures
+from judgegym.environments.evaluate.metrics import (
+    Categories,
+    SharedMetrics,
+    failure_notices,
+    too_many_failures,
+)
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.usage import Usage
@@ -38,7 +43,16 @@ def values(samples: list[Sample[Any]], *, thinking_mode: bool = False) -> dict[s
     return {name.removeprefix("eval/"): value for name, value in found.items()}
 
 
-STATUSES = ["ok", "ok", "ok", "invalid_completion", "judge_failed", "unparsable", "unparsable", "policy_failed"]
+STATUSES = [
+    "ok",
+    "ok",
+    "ok",
+    "invalid_completion",
+    "judge_failed",
+    "unparsable",
+    "unparsable",
+    "policy_failed",
+]
 
 
 def test_each_way_to_fail_is_counted_and_the_denominator_is_every_row() -> None:
@@ -52,7 +66,10 @@ def test_each_way_to_fail_is_counted_and_the_denominator_is_every_row() -> None:
 
 def test_without_rows_there_are_no_error_rates_and_that_is_said() -> None:
     reason = "there are no rows"
-    assert observed([]).left_out == {"eval/judge_error_rate": reason, "eval/policy_error_rate": reason}
+    assert observed([]).left_out == {
+        "eval/judge_error_rate": reason,
+        "eval/policy_error_rate": reason,
+    }
 
 
 def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
@@ -67,7 +84,9 @@ def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
     samples.append(sample("row-5", "policy_failed"))
     found = values(samples, thinking_mode=True)
     assert found["short_response_rate"] == pytest.approx(1 / 5)
-    assert found["truncated_response_rate"] == found["refused_response_rate"] == pytest.approx(2 / 5)
+    assert (
+        found["truncated_response_rate"] == found["refused_response_rate"] == pytest.approx(2 / 5)
+    )
     assert found["empty_response_rate"] == pytest.approx(1 / 5)
     assert found["response_length_chars"] == 4
     assert found["thinking_valid_rate"] == pytest.approx(4 / 5)
@@ -87,7 +106,9 @@ def test_calls_usage_and_latency() -> None:
     cached = CallRun(0.0, 0, True)
     failed = CallRun(attempts=4)
     runs = [
-        SampleRun(1.0, (paid,), {"game_1": paid, "game_2": CallRun(4.0, 1, False, Usage(10, 2, 0.25, 6))}),
+        SampleRun(
+            1.0, (paid,), {"game_1": paid, "game_2": CallRun(4.0, 1, False, Usage(10, 2, 0.25, 6))}
+        ),
         SampleRun(1.0, (), {"game_1": cached, "game_2": failed}),
     ]
     found = values([sample(f"row-{n}", run=run) for n, run in enumerate(runs)])
@@ -98,11 +119,18 @@ def test_calls_usage_and_latency() -> None:
         "judge_completion_tokens": 22, "judge_cost_usd": 0.75,
         "judge_latency_mean_s": 3.0, "judge_latency_p95_s": pytest.approx(3.9),
     }  # fmt: skip
-    assert (found["policy_calls"], found["policy_requests"], found["policy_cost_usd"]) == (1, 3, 0.5)
+    assert (found["policy_calls"], found["policy_requests"], found["policy_cost_usd"]) == (
+        1,
+        3,
+        0.5,
+    )
 
 
 def test_cost_is_unknown_if_that_of_one_call_is() -> None:
-    known, unknown = CallRun(1.0, 1, False, Usage(10, 2, 0.25)), CallRun(1.0, 1, False, Usage(10, 2, None))
+    known, unknown = (
+        CallRun(1.0, 1, False, Usage(10, 2, 0.25)),
+        CallRun(1.0, 1, False, Usage(10, 2, None)),
+    )
     metrics = observed([sample(run=SampleRun(1.0, (known,), {"game_1": known, "game_2": unknown}))])
     assert metrics.values["eval/policy_cost_usd"] == 0.25
     assert "eval/judge_cost_usd" not in metrics.values
@@ -111,11 +139,24 @@ def test_cost_is_unknown_if_that_of_one_call_is() -> None:
 
 @pytest.mark.parametrize(
     ("calls", "cached", "requests", "said"),
-    [(40, 0, 130, "40 calls in 130 requests"), (40, 0, 40, "40 calls"), (40, 10, 30, "40 calls (10 cached)")],
+    [
+        (40, 0, 130, "40 calls in 130 requests"),
+        (40, 0, 40, "40 calls"),
+        (40, 10, 30, "40 calls (10 cached)"),
+    ],
 )
-def test_requests_are_named_where_they_are_not_the_calls(calls: int, cached: int, requests: int, said: str) -> None:
-    values = {"policy_calls": calls, "policy_cached_calls": cached, "policy_requests": requests, "policy_cost_usd": 1.0}
-    (line,) = cost_lines(Metrics({f"eval/{name}": value for name, value in values.items()}, {}), "eval")
+def test_requests_are_named_where_they_are_not_the_calls(
+    calls: int, cached: int, requests: int, said: str
+) -> None:
+    values = {
+        "policy_calls": calls,
+        "policy_cached_calls": cached,
+        "policy_requests": requests,
+        "policy_cost_usd": 1.0,
+    }
+    (line,) = cost_lines(
+        Metrics({f"eval/{name}": value for name, value in values.items()}, {}), "eval"
+    )
     assert line.remark == said
 
 
@@ -123,7 +164,8 @@ def test_notices() -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
     (notice,) = failure_notices(outcomes_of(samples), Path("runs/x"))
     assert notice.startswith(
-        "4 of 8 rows have no score (1 judge_failed, 2 unparsable, 1 policy_failed) and are left out of the mean; "
+        "4 of 8 rows have no score (1 judge_failed, 2 unparsable, 1 policy_failed) and are left "
+        "out of the mean; "
         "they are listed in runs/x/failures.jsonl."
     )
     assert notice.endswith("The last error: row-7: no answer")
@@ -149,7 +191,11 @@ def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -
             "10.0 % of the rows have no judgment; env.max_judge_error_rate allows 5.0 %",
         ),
         (["ok"] * 18 + ["judge_failed", "unparsable"], 0.09, "10.0 % of the rows have no judgment"),
-        (["ok"] * 18 + ["policy_failed"] * 2, 0.05, "10.0 % of the rows have no answer of the policy"),
+        (
+            ["ok"] * 18 + ["policy_failed"] * 2,
+            0.05,
+            "10.0 % of the rows have no answer of the policy",
+        ),
         (["ok"] + ["judge_failed"] * 9, 1.0, None),
         (["judge_failed"] * 3, 1.0, "no row has a score; the last error: row-2 failed"),
         (["policy_failed"], 1.0, "no row has a score; the last error: row-0: no answer"),
@@ -173,10 +219,19 @@ def row(category: str | None, total: float | None, weight: float = 1.0) -> Sampl
 
 def test_value_of_a_category_is_that_of_its_rows_that_count() -> None:
     found = Categories()
-    for each in (row("math", 1.0), row("math", 3.0, 4.0), row("math", None), row(None, 1.0), row("art", 0.0)):
+    for each in (
+        row("math", 1.0),
+        row("math", 3.0, 4.0),
+        row("math", None),
+        row(None, 1.0),
+        row("art", 0.0),
+    ):
         found.add(each)
     shown, others = found.largest(12)
-    assert {name: (each.value, each.rows) for name, each in shown.items()} == {"math": (4 / 5, 2), "art": (0.0, 1)}
+    assert {name: (each.value, each.rows) for name, each in shown.items()} == {
+        "math": (4 / 5, 2),
+        "art": (0.0, 1),
+    }
     assert others is None
 
 
@@ -189,4 +244,6 @@ def test_categories_beyond_the_largest_are_one() -> None:
     assert list(shown) == ["category 19", "category 18", "category 17"]
     assert len(found) == 20
     assert others is not None and others.rows == sum(range(1, 18))
-    assert others.value == pytest.approx(sum(number + 1 for number in range(1, 17, 2)) / others.rows)
+    assert others.value == pytest.approx(
+        sum(number + 1 for number in range(1, 17, 2)) / others.rows
+    )

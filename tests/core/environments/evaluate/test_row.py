@@ -17,8 +17,14 @@ async def finish(env: Any, word: Word) -> Sample[Any]:
 async def test_a_row_goes_from_its_conversations_to_its_sample() -> None:
     async with opened(speaking) as (env, endpoint):
         sample = await finish(env, Word("abc", "letters"))
-    assert (sample.uid, sample.category, sample.question) == ("abc", "letters", "Say abc, forwards and backwards.")
-    assert [each.answer for each in sample.completions] == ["abc", "cba"], "in the order of the conversations"
+    assert (sample.uid, sample.category, sample.question) == (
+        "abc",
+        "letters",
+        "Say abc, forwards and backwards.",
+    )
+    assert [each.answer for each in sample.completions] == ["abc", "cba"], (
+        "in the order of the conversations"
+    )
     assert (sample.score, sample.status, sample.finished) == (1.0, "ok", True)
     assert len(sample.run.policy_calls) == len(endpoint.requests) == 2
     assert sample.run.judge_calls == {"compare": CallRun(0.0, 1)}

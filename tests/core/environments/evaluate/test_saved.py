@@ -59,7 +59,10 @@ async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirect
     for number, status in enumerate(["ok", "unparsable"]):
         saved.append(number, sample(f"row-{number}", status), is_complete=True)
     await saved.sort()
-    assert [on_disk(run, each) for each in ("samples.jsonl", "failures.jsonl")] == [["row-0"], ["row-1"]]
+    assert [on_disk(run, each) for each in ("samples.jsonl", "failures.jsonl")] == [
+        ["row-0"],
+        ["row-1"],
+    ]
     assert [sample.uid for _, sample in saved.everything()] == ["row-0", "row-1"]
 
 
@@ -80,5 +83,7 @@ async def test_places_are_right_though_the_disk_refused_the_lines(tmp_path: Path
 def test_line_that_is_no_longer_there_is_an_error_that_names_its_place(run: RunDirectory) -> None:
     saved = filled(run)
     (run.path / "failures.jsonl").write_bytes(b"")
-    with pytest.raises(RunDirectoryError, match=rf"{re.escape(str(run.path / 'failures.jsonl'))}, at byte \d+: "):
+    with pytest.raises(
+        RunDirectoryError, match=rf"{re.escape(str(run.path / 'failures.jsonl'))}, at byte \d+: "
+    ):
         saved.sample(5)

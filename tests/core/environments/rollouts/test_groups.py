@@ -21,7 +21,9 @@ from judgegym.llm import wire
 from tests.core.environments.rollouts_of import PROMPT, group, rollout
 
 
-def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool = True) -> dict[str, Any]:
+def sent(
+    rewards: list[float | None], *, messages: bool = False, logprobs: bool = True
+) -> dict[str, Any]:
     config = EnvConfig(rollout_temperature=0.7, include_messages=messages)
     return group(rewards, [4, 6, 5][: len(rewards)], logprobs=logprobs).data(config)
 
@@ -29,7 +31,9 @@ def sent(rewards: list[float | None], *, messages: bool = False, logprobs: bool 
 def test_tokens_masks_and_logprobs() -> None:
     data = sent([1.0, 0.0, -1.0])
     assert [len(each) for each in data["tokens"]] == [7, 9, 8]
-    for tokens, mask, logprobs in zip(data["tokens"], data["masks"], data["inference_logprobs"], strict=True):
+    for tokens, mask, logprobs in zip(
+        data["tokens"], data["masks"], data["inference_logprobs"], strict=True
+    ):
         assert tokens[:3] == list(PROMPT)
         assert mask == [-100] * 3 + tokens[3:]
         assert logprobs == [1.0] * 3 + [-each / 10 for each in tokens[3:]]
@@ -40,14 +44,22 @@ def test_tokens_masks_and_logprobs() -> None:
 
 @pytest.mark.parametrize("rewards", [[1.0, 0.0, -1.0], [1.0, None, 0.0]])
 @pytest.mark.parametrize("messages", [True, False])
-def test_packed_group_is_the_same_json_as_made_at_once(rewards: list[float | None], messages: bool) -> None:
+def test_packed_group_is_the_same_json_as_made_at_once(
+    rewards: list[float | None], messages: bool
+) -> None:
     data = sent(rewards, messages=messages)
     assert packed(data) == wire.dumps(data)
-    odd = {**data, "messages": [[{"role": "user", "content": 'a lone \ud800, a "quote", \u2028 and 字'}]], "none": None}
+    odd = {
+        **data,
+        "messages": [[{"role": "user", "content": 'a lone \ud800, a "quote", \u2028 and 字'}]],
+        "none": None,
+    }
     assert packed(odd) == wire.dumps(odd)
 
 
-async def test_large_group_is_packed_in_a_thread_to_the_same_json(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_group_is_packed_in_a_thread_to_the_same_json(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     judged, config = group([1.0, 0.0]), EnvConfig()
     in_the_loop = await judged.packed(config)
     threads: list[str] = []
@@ -71,7 +83,10 @@ def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:
 
 def test_messages_say_what_was_judged_and_why() -> None:
     first, failed, _ = sent([1.0, None, 0.0], messages=True)["messages"]
-    assert first[:2] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert first[:2] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Why?"},
+    ]
     assert first[2] == {
         "role": "assistant",
         "content": "an answer",
@@ -105,7 +120,12 @@ def test_a_reward_that_is_not_finite_goes_nowhere(bad: float) -> None:
 
 @pytest.mark.parametrize(
     ("rewards", "equal"),
-    [([1.0, 1.0, 1.0], True), ([1.0, 1.0, None], True), ([1.0, 1.0, -1.0], False), ([1.0, -1.0, None], False)],
+    [
+        ([1.0, 1.0, 1.0], True),
+        ([1.0, 1.0, None], True),
+        ([1.0, 1.0, -1.0], False),
+        ([1.0, -1.0, None], False),
+    ],
 )
 def test_whether_there_is_a_signal(rewards: list[float | None], equal: bool) -> None:
     assert group(rewards).has_equal_scores is equal

@@ -21,7 +21,13 @@ from judgegym.environments.rollouts.judging import GroupComparison, judge_togeth
 from judgegym.environments.spec import EnvSpec
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
-from judgegym.judges.core.group import GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
+from judgegym.judges.core.group import (
+    GroupInProgress,
+    GroupJudgment,
+    Look,
+    MemberDetail,
+    OrderAgreement,
+)
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from tests.core.environments.rollouts_of import rollout
@@ -29,7 +35,10 @@ from tests.core.environments.training.test_pipeline import Fixed
 from tests.core.environments.words import Said, Word, WordsEnv, opened, speaking
 
 TASK = JudgeTask("Which one?", ())
-UNJUDGEABLE = {"malformed": Completion("…", thinking_fault="no_close_tag"), "empty": Completion(" ")}
+UNJUDGEABLE = {
+    "malformed": Completion("…", thinking_fault="no_close_tag"),
+    "empty": Completion(" "),
+}
 UNJUDGEABLE["refused"] = Completion("No.", finish_reason="content_filter")
 
 
@@ -52,14 +61,21 @@ class Planted:
         if self.waits:
             await asyncio.Event().wait()
         scores = self.scores[len(self.tasks) - 1]
-        members = [self._member(scores[answer], place) for place, answer in enumerate(task.responses, start=1)]
-        members[0] = replace(members[0], calls=(replace(call(f"order_{len(self.tasks)}"), value=self.verdict),))
+        members = [
+            self._member(scores[answer], place)
+            for place, answer in enumerate(task.responses, start=1)
+        ]
+        members[0] = replace(
+            members[0], calls=(replace(call(f"order_{len(self.tasks)}"), value=self.verdict),)
+        )
         return GroupJudgment(tuple(members), OrderAgreement(1, 2))
 
     def _member(self, score: float | None, place: int) -> Judgment[MemberDetail]:
         if score is None:
             return Judgment(None, Status.UNPARSABLE, explanation="no number")
-        return Judgment(score, Status.OK, "label", "why", detail=MemberDetail((Look(place, 9, score),), score))
+        return Judgment(
+            score, Status.OK, "label", "why", detail=MemberDetail((Look(place, 9, score),), score)
+        )
 
     def start(self, task: JudgeTask, size: int) -> GroupInProgress:
         raise AssertionError("all answers are there")
@@ -71,9 +87,15 @@ class Found:
     together: GroupComparison
 
 
-async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> Found:
+async def judged(
+    judge: Planted, *completions: Completion | str, anchor: str | None = None
+) -> Found:
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
-    return Found(*await judge_together(judge, "listwise", replace(TASK, baseline=anchor), [(each,) for each in wanted]))
+    return Found(
+        *await judge_together(
+            judge, "listwise", replace(TASK, baseline=anchor), [(each,) for each in wanted]
+        )
+    )
 
 
 def scores(found: Found) -> list[float | None]:
@@ -84,21 +106,31 @@ async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_fir
     judge = Planted([{"a": 0.1, "b": 0.2, "c": 0.3}])
     found = await judged(judge, "a", "b", "c", anchor="base")
     assert scores(found) == [0.1, 0.2, 0.3]
-    assert judge.tasks == [replace(TASK, responses=("a", "b", "c"), baseline="base", places=(0, 1, 2))]
+    assert judge.tasks == [
+        replace(TASK, responses=("a", "b", "c"), baseline="base", places=(0, 1, 2))
+    ]
     assert [len(judgment.calls) for judgment in found.judgments] == [1, 0, 0]
     together = found.together
     assert (together.anchored, together.orders, together.calls) == (True, OrderAgreement(1, 2), 1)
     assert not together.is_again and not together.is_alone
 
 
-async def test_rollouts_of_several_turns_are_shown_with_their_roles_and_one_that_broke_off_is_not() -> None:
+async def test_rollouts_of_several_turns_are_shown_with_their_roles_and_one_that_broke_off_is_not() -> (
+    None
+):
     talk = "assistant: a\n\nuser: And?\n\nassistant: b"
-    judge, said = Planted([{talk: 0.1, "c": 0.2}]), (Completion("a"), Completion("b", follow_up="And?"))
+    judge, said = (
+        Planted([{talk: 0.1, "c": 0.2}]),
+        (Completion("a"), Completion("b", follow_up="And?")),
+    )
     wanted = [said, (Completion("x"),), (Completion("c"),)]
     found = Found(*await judge_together(judge, "listwise", TASK, wanted, {1: "turn 2 failed"}))
     assert (judge.tasks[0].responses, judge.tasks[0].places) == ((talk, "c"), (0, 2))
     assert scores(found) == [0.1, None, 0.2]
-    assert (found.judgments[1].status, found.judgments[1].explanation) == (Status.JUDGE_FAILED, "turn 2 failed")
+    assert (found.judgments[1].status, found.judgments[1].explanation) == (
+        Status.JUDGE_FAILED,
+        "turn 2 failed",
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +189,10 @@ class GroupedWords(JudgedEnv[GroupJudgeSettings, Word, Said]):
 
 
 async def piped(
-    judge: Planted, *completions: Completion | str, flags: Sequence[str] = (), category: str | None = None
+    judge: Planted,
+    *completions: Completion | str,
+    flags: Sequence[str] = (),
+    category: str | None = None,
 ) -> tuple[str, TrainingMetrics, list[JudgedGroup]]:
     """What becomes of a row whose policy says these, its records, and the groups that were sent."""
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
@@ -167,7 +202,9 @@ async def piped(
     async def keep(group: JudgedGroup) -> None:
         sent.append(group)
 
-    async with opened(speaking, *flags, "--env.group_judge=listwise", verb="serve", env_type=GroupedWords) as (env, _):
+    async with opened(
+        speaking, *flags, "--env.group_judge=listwise", verb="serve", env_type=GroupedWords
+    ) as (env, _):
         env.group_judge = judge
         metrics = TrainingMetrics(env)
         outcome = await GroupPipeline(env, source, metrics).run(Word("w", category), keep)
@@ -183,7 +220,13 @@ ALL = "--env.ensure_scores_are_not_same=false"
         ({"a": 0.2, "b": None}, ("a", "b"), [ALL], "failed", "judge_failed"),
         ({"a": 0.5, "b": 0.5}, ("a", "b"), [], "dropped", "no_signal"),
         ({"a": 0.5, "b": 0.5}, ("a", "b"), [ALL], "sent", None),
-        ({}, ("a", UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]), [ALL], "dropped", "nothing_to_compare"),
+        (
+            {},
+            ("a", UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]),
+            [ALL],
+            "dropped",
+            "nothing_to_compare",
+        ),
         ({}, (UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]), [], "dropped", "no_signal"),
         ({}, (UNJUDGEABLE["empty"], UNJUDGEABLE["empty"]), [ALL], "sent", None),
     ],

@@ -17,7 +17,12 @@ from tests.core.environments.rollouts_of import judgment, rollout
 from tests.core.environments.words import Word, WordsEnv, opened
 
 OK = judgment(0.5)
-AGAIN = {Status.JUDGE_FAILED: True, Status.UNPARSABLE: True, Status.OK: False, Status.INVALID_COMPLETION: False}
+AGAIN = {
+    Status.JUDGE_FAILED: True,
+    Status.UNPARSABLE: True,
+    Status.OK: False,
+    Status.INVALID_COMPLETION: False,
+}
 Judge = Callable[[Completion, "Judgment[Any] | None"], Awaitable[Judgment[Any]]]
 
 
@@ -28,8 +33,12 @@ async def judged_by(judge: Judge, *completions: Completion | str) -> Sequence[Ju
     async def again(task: Any, shown: Sequence[Completion], earlier: Judgment[Any]) -> Any:
         return await judge(shown[0], earlier)
 
-    env: Any = SimpleNamespace(judge=first, judge_again=again, config=SimpleNamespace(policy_is_judge=True))
-    wanted = [rollout(text=each).completion if isinstance(each, str) else each for each in completions]
+    env: Any = SimpleNamespace(
+        judge=first, judge_again=again, config=SimpleNamespace(policy_is_judge=True)
+    )
+    wanted = [
+        rollout(text=each).completion if isinstance(each, str) else each for each in completions
+    ]
     return await judge_each(env, Word("w"), [(each,) for each in wanted])
 
 
@@ -53,20 +62,31 @@ async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps
         return OK if asked.answer == "b" or (earlier and helps) else replace(failed)
 
     found = await judged_by(judge, *"abaa")
-    assert sorted(judged) == [("a", False), ("a", True), ("b", False)], "a shared failure is asked again once"
-    assert [each.status for each in found] == [Status.OK if helps or text == "b" else failed.status for text in "abaa"]
+    assert sorted(judged) == [("a", False), ("a", True), ("b", False)], (
+        "a shared failure is asked again once"
+    )
+    assert [each.status for each in found] == [
+        Status.OK if helps or text == "b" else failed.status for text in "abaa"
+    ]
     assert [len(each.calls) for each in found] == [2, 1, 0, 0]
-    assert {(each.score, each.label, each.explanation) for each in (found[0], found[2], found[3])} == {
-        (found[0].score, "label", "because")
-    }
+    assert {
+        (each.score, each.label, each.explanation) for each in (found[0], found[2], found[3])
+    } == {(found[0].score, "label", "because")}
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"thinking": "hm"}, {"thinking_fault": "no_close_tag"}, {"finish_reason": "length"}, {"answer": "a "}],
+    [
+        {"thinking": "hm"},
+        {"thinking_fault": "no_close_tag"},
+        {"finish_reason": "length"},
+        {"answer": "a "},
+    ],
     ids=lambda other: next(iter(other)),
 )
-async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_apart(other: dict[str, Any]) -> None:
+async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_apart(
+    other: dict[str, Any],
+) -> None:
     judged: list[Completion] = []
 
     async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
@@ -89,13 +109,16 @@ class BelowZero(WordsEnv):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said", "is_told"), [([], "wrong", 1), ([], "w", 0), (["--env.invalid_thinking_reward=0"], "wrong", 0)]
+    ("flags", "said", "is_told"),
+    [([], "wrong", 1), ([], "w", 0), (["--env.invalid_thinking_reward=0"], "wrong", 0)],
 )
 async def test_a_policy_that_gains_by_malformed_completions_is_told_of_once(
     caplog: pytest.LogCaptureFixture, flags: list[str], said: str, is_told: int
 ) -> None:
     async with opened("unused", *flags, verb="serve", env_type=BelowZero) as (env, _):
         for _ in range(2):
-            _, rewards, _ = await judge_completions_of(env, Word("w"), [(Completion(said),), (Completion(""),)])
+            _, rewards, _ = await judge_completions_of(
+                env, Word("w"), [(Completion(said),), (Completion(""),)]
+            )
     assert rewards == (-1.0 if said == "wrong" else 0.0, 0.0)
     assert caplog.text.count("gains by breaking the format") == is_told

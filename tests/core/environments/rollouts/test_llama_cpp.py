@@ -38,7 +38,9 @@ async def source(
     **config: Any,
 ) -> AsyncIterator[ChatSource]:
     env = EnvConfig(retry_delay=0, tokenizer_name=str(BUNDLED_TOKENIZER), **config)
-    policy = PolicySettings(base_url=server.base_url, extra_body=NEUTRAL if extra is None else extra)
+    policy = PolicySettings(
+        base_url=server.base_url, extra_body=NEUTRAL if extra is None else extra
+    )
     async with ChatClient(policy.chat_settings(env, max_concurrency=64)) as client:
         yield ChatSource(client, env, Retokenizer(env.tokenizer_name), settled=settled)
 
@@ -61,7 +63,9 @@ async def test_the_tokens_are_the_sampled_ones(
     """The end of the turn among them. A conversation is tokenized once, also for groups that ask at once."""
     async with LlamaServer(numbered) as server, source(server, settled) as asked:
         rollouts, run = await asked.sample(question(), 3)
-        groups = await asyncio.gather(*(asked.sample(question(text), 3) for text in ("Why?", "How?", "How?")))
+        groups = await asyncio.gather(
+            *(asked.sample(question(text), 3) for text in ("Why?", "How?", "How?"))
+        )
         bodies = [request.json for request in server.asked(CHAT)]
         assert [request.path for request in server.asked(*PROMPT)] == [*PROMPT] * 2
     for rollout in [*rollouts, *groups[0][0]]:
@@ -69,7 +73,9 @@ async def test_the_tokens_are_the_sampled_ones(
     for rollout in [*groups[1][0], *groups[2][0]]:
         check(rollout, question("How?"), rollout.text.encode())
     assert len({rollout.text for each, _ in groups for rollout in each}) == 9
-    assert [body.get("n", 1) for body in bodies] == [3] + [1] * 9, "what it is is found out by the first answer"
+    assert [body.get("n", 1) for body in bodies] == [3] + [1] * 9, (
+        "what it is is found out by the first answer"
+    )
     assert run.attempts == 1
     assert not warnings(caplog)
 
@@ -91,9 +97,14 @@ async def test_tokens_that_it_leaves_out_end_the_sequence(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(
     ("server", "why"),
-    [({"extra_prompt_tokens": 1}, "counted 24 tokens of a prompt"), ({"beside": False}, "no ids of the prompt")],
+    [
+        ({"extra_prompt_tokens": 1}, "counted 24 tokens of a prompt"),
+        ({"beside": False}, "no ids of the prompt"),
+    ],
 )
-async def test_a_prompt_that_is_not_known_for_sure(server: Json, why: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_prompt_that_is_not_known_for_sure(
+    server: Json, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Another template or tokenizer than that of the answers, or a proxy that passes on the API alone."""
     async with LlamaServer(numbered, **server) as endpoint:
         async with source(endpoint, "chat") as asked:
@@ -133,8 +144,16 @@ async def test_a_server_that_makes_another_prompt_since_it_was_restarted_is_aske
         ({}, 1.0, ['--openai.extra_body=\'{"top_k":0,"top_p":1,"min_p":0}\'']),
         (NEUTRAL, 0.5, ["--env.rollout_temperature=1"]),
         ({**NEUTRAL, "top_p": 0.9, "seed": 1}, 1.0, ['"seed":1}\'', '"top_p":1']),
-        ({**NEUTRAL, "top_n_sigma": 2, "xtc_probability": 0.1}, 1.0, ['"top_n_sigma":-1', '"xtc_probability":0']),
-        ({**NEUTRAL, "dry_multiplier": 0.8, "mirostat": 2}, 1.0, ['"dry_multiplier":0', '"mirostat":0']),
+        (
+            {**NEUTRAL, "top_n_sigma": 2, "xtc_probability": 0.1},
+            1.0,
+            ['"top_n_sigma":-1', '"xtc_probability":0'],
+        ),
+        (
+            {**NEUTRAL, "dry_multiplier": 0.8, "mirostat": 2},
+            1.0,
+            ['"dry_multiplier":0', '"mirostat":0'],
+        ),
         (
             {**NEUTRAL, "presence_penalty": 1, "frequency_penalty": 1},
             1.0,

@@ -21,13 +21,18 @@ OPEN = "{% for m in messages %}<|im_start|>{{ m.role }}\n"
 GENERATE = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 CHATML = OPEN + "{{ m.content }}<|im_end|>\n{% endfor %}" + GENERATE
 TRIMMED = OPEN + "{{ m.content | trim }}<|im_end|>\n{% endfor %}" + GENERATE
-STRIPPED = OPEN + "{{ m.content.split('</think>')[-1].lstrip() }}<|im_end|>\n{% endfor %}" + GENERATE
+STRIPPED = (
+    OPEN + "{{ m.content.split('</think>')[-1].lstrip() }}<|im_end|>\n{% endfor %}" + GENERATE
+)
 THINKING_OPENED = CHATML.replace("assistant\n{% endif", "assistant\n<think>\n{% endif")
 SPACED = OPEN + "{{ m.content }} <|endoftext|>{% endfor %}" + GENERATE
 BARE = OPEN + "{{ m.content }}\n{% endfor %}" + GENERATE
 OWN_TOKEN = OPEN + "{{ m.content }}<end_of_turn>\n{% endfor %}" + GENERATE
 
-CONVERSATION = [Message(role="system", content="Be brief."), Message(role="user", content="Why? Ünïcode 字")]
+CONVERSATION = [
+    Message(role="system", content="Be brief."),
+    Message(role="user", content="Why? Ünïcode 字"),
+]
 THOUGHT = "<think>\nHm, first…\n</think>\n\n  The answer. "
 Make = Callable[..., Retokenizer]
 
@@ -72,8 +77,12 @@ def make(tmp_path: Path) -> Make:
         pytest.param(THINKING_OPENED, "<|endoftext|>", (), "<|im_end|>", id="thinking is opened"),
         pytest.param(SPACED, "<|im_end|>", (), "<|endoftext|>", id="after a space"),
         pytest.param(BARE, "<|endoftext|>", (), "<|endoftext|>", id="the template has none"),
-        pytest.param(OWN_TOKEN, "<|endoftext|>", ("<end_of_turn>",), "<end_of_turn>", id="an added token"),
-        pytest.param(OWN_TOKEN, "<|endoftext|>", (), "<|endoftext|>", id="mere text is not a token"),
+        pytest.param(
+            OWN_TOKEN, "<|endoftext|>", ("<end_of_turn>",), "<end_of_turn>", id="an added token"
+        ),
+        pytest.param(
+            OWN_TOKEN, "<|endoftext|>", (), "<|endoftext|>", id="mere text is not a token"
+        ),
     ],
 )
 def test_prompt_text_and_the_token_that_ends_the_turn(
@@ -82,10 +91,14 @@ def test_prompt_text_and_the_token_that_ends_the_turn(
     retokenizer = make(template, eos_token, added)
     tokenizer = retokenizer.tokenizer
     prompt = tokenizer.apply_chat_template(CONVERSATION, tokenize=False, add_generation_prompt=True)
-    stopped, cut_off = asyncio.run(retokenizer.sequences(CONVERSATION, [THOUGHT, THOUGHT], stopped=[True, False]))
+    stopped, cut_off = asyncio.run(
+        retokenizer.sequences(CONVERSATION, [THOUGHT, THOUGHT], stopped=[True, False])
+    )
     assert list(stopped.prompt) == tokenizer.encode(prompt, add_special_tokens=False)
     assert decoded(retokenizer, stopped.prompt) == prompt
-    assert decoded(retokenizer, cut_off.completion) == THOUGHT, "what the template strips is trained on all the same"
+    assert decoded(retokenizer, cut_off.completion) == THOUGHT, (
+        "what the template strips is trained on all the same"
+    )
     assert stopped.completion == (*cut_off.completion, tokenizer.convert_tokens_to_ids(end))
     assert stopped.prompt == cut_off.prompt
     assert stopped.logprobs is None
@@ -93,10 +106,16 @@ def test_prompt_text_and_the_token_that_ends_the_turn(
 
 def test_answers_of_a_group_have_the_tokens_that_each_has_alone() -> None:
     texts = ["", "a", "longer, und mit Ümlaut", "字" * 50, THOUGHT]
-    together = asyncio.run(BUNDLED.sequences(CONVERSATION, texts, stopped=[True, False, True, False, True]))
-    assert together == [one(BUNDLED, text, stopped=number % 2 == 0) for number, text in enumerate(texts)]
+    together = asyncio.run(
+        BUNDLED.sequences(CONVERSATION, texts, stopped=[True, False, True, False, True])
+    )
+    assert together == [
+        one(BUNDLED, text, stopped=number % 2 == 0) for number, text in enumerate(texts)
+    ]
     alone = [BUNDLED.tokenizer.encode(text, add_special_tokens=False) for text in texts]
-    assert [list(sequence.completion[: len(ids)]) for sequence, ids in zip(together, alone, strict=True)] == alone
+    assert [
+        list(sequence.completion[: len(ids)]) for sequence, ids in zip(together, alone, strict=True)
+    ] == alone
 
 
 @pytest.mark.slow

@@ -74,11 +74,16 @@ async def test_the_first_turn_is_one_request_and_later_ones_are_asked_at_once() 
         return talker(request, number)
 
     group, env, asked = await rolled(script)
-    assert [(turn_of(each), each.get("n", 1)) for each in asked] == [(1, 4)] + [(2, 1)] * 3 + [(3, 1)] * 3
+    assert [(turn_of(each), each.get("n", 1)) for each in asked] == [(1, 4)] + [(2, 1)] * 3 + [
+        (3, 1)
+    ] * 3
     assert [len(rollout.turns) for rollout in group.rollouts] == [1, 3, 3, 3]
     last = group.rollouts[1].completions
     assert [said.follow_up for said in last] == ["", "Go on after 1.", "Go on after 2."]
-    assert sorted(env.shown)[:2] == [["a1 is worth 0, goodbye"], [f"b{turn} is worth 1" for turn in (1, 2, 3)]]
+    assert sorted(env.shown)[:2] == [
+        ["a1 is worth 0, goodbye"],
+        [f"b{turn} is worth 1" for turn in (1, 2, 3)],
+    ]
     assert rounded(group) == (0.0, 0.1, 0.2, 0.3)
     assert group.policy_run.attempts == len(asked)
     assert group.policy_run.usage.prompt_tokens == 10 * len(asked)
@@ -93,7 +98,9 @@ async def test_the_first_turn_is_one_request_and_later_ones_are_asked_at_once() 
         ("b comes without tokens", "no token ids"),
     ],
 )
-async def test_a_rollout_that_breaks_off_has_no_score_and_the_others_stay(line: str, why: str) -> None:
+async def test_a_rollout_that_breaks_off_has_no_score_and_the_others_stay(
+    line: str, why: str
+) -> None:
     talker = Talker(lambda turn, name: line if name == "b" else says(2, 2, 2, 2)(turn, name))
 
     def script(request: Json, number: int) -> Reply:
@@ -121,14 +128,17 @@ async def test_what_the_user_of_the_command_must_correct_ends_the_run() -> None:
 
 
 async def test_a_reward_by_turn_of_a_malformed_turn_is_that_of_the_settings() -> None:
-    talker = Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says(2, 1, 3, 3)(turn, name))
+    talker = Talker(
+        lambda turn, name: "refused" if (turn, name) == (2, "b") else says(2, 1, 3, 3)(turn, name)
+    )
     flags = "--env.reward_by=turn", "--env.invalid_thinking_reward=-1"
     group, env, _ = await rolled(talker, *flags)
     first, second = group.posts(env.config)[:2]
     assert rounded(first) == (0.0, 0.1, 0.2, 0.3), "it said goodbye in the first turn"
     assert second.ended == {1}
     group, env, _ = await rolled(
-        Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says()(turn, name)), *flags
+        Talker(lambda turn, name: "refused" if (turn, name) == (2, "b") else says()(turn, name)),
+        *flags,
     )
     assert [rounded(turn) for turn in group.turns] == [
         (0.0, None, 0.2, 0.3),
@@ -148,7 +158,9 @@ class Silent(TalkEnv):
 async def test_a_reward_by_turn_needs_scores_of_turns(
     env_type: type[JudgedEnv[Any, Any, Any]], is_told_at_once: bool
 ) -> None:
-    async with opened(Talker(says()), CHAT, "--env.reward_by=turn", verb="serve", env_type=env_type) as (env, endpoint):
+    async with opened(
+        Talker(says()), CHAT, "--env.reward_by=turn", verb="serve", env_type=env_type
+    ) as (env, endpoint):
         source = open_source(env.settings, env.clients, Retokenizer(env.settings.tokenizer))
         with pytest.raises(SettingsError, match=r"--env\.reward_by: .*no score of (each|a) turn"):
             await GroupPipeline(env, source, TrainingMetrics(env)).run(ROW, pytest.fail)

@@ -34,7 +34,10 @@ async def source(
     async with ScriptedEndpoint(script) as endpoint:
         settings = PolicySettings(base_url=endpoint.base_url).chat_settings(env, max_concurrency=64)
         async with ChatClient(settings) as client:
-            yield ChatSource(client, env, Retokenizer(env.tokenizer_name), settled=settled), endpoint
+            yield (
+                ChatSource(client, env, Retokenizer(env.tokenizer_name), settled=settled),
+                endpoint,
+            )
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -50,14 +53,19 @@ async def test_an_endpoint_that_says_what_it_sampled(
     settled: Literal["chat"] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = with_tokens(completion(*TEXTS))
-    async with source(Reply(body=body), settled, rollout_temperature=0.7, train_max_tokens=99) as (asked, endpoint):
+    async with source(Reply(body=body), settled, rollout_temperature=0.7, train_max_tokens=99) as (
+        asked,
+        endpoint,
+    ):
         rollouts, run = await asked.sample(QUESTION, 3)
         await asked.sample(QUESTION, 3)
     for rollout, choice in zip(rollouts, body["choices"], strict=True):
         assert rollout.text == rollout.completion.answer == choice["message"]["content"]
         assert rollout.sequence.prompt == tuple(PROMPT_IDS)
         assert rollout.sequence.completion == tuple(choice["token_ids"])
-        assert rollout.sequence.logprobs == tuple(entry["logprob"] for entry in choice["logprobs"]["content"])
+        assert rollout.sequence.logprobs == tuple(
+            entry["logprob"] for entry in choice["logprobs"]["content"]
+        )
     assert (run.attempts, run.usage.completion_tokens) == (1, 5)
     assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True]
     first = endpoint.bodies[0]
@@ -85,7 +93,10 @@ async def test_an_endpoint_that_ignores_the_fields(caplog: pytest.LogCaptureFixt
 
 def refusing_the_fields(request: Json, number: int) -> Reply:
     if "return_token_ids" in request or "logprobs" in request:
-        return Reply(status=400, body={"error": {"message": "Unrecognized request argument: return_token_ids"}})
+        return Reply(
+            status=400,
+            body={"error": {"message": "Unrecognized request argument: return_token_ids"}},
+        )
     return Reply(body=completion(*TEXTS))
 
 
@@ -102,7 +113,9 @@ async def test_an_endpoint_that_refuses_the_fields(caplog: pytest.LogCaptureFixt
         groups = await asyncio.gather(asked.sample(QUESTION, 3), asked.sample(QUESTION, 3))
         await asked.sample(QUESTION, 3)
     for rollouts, _ in groups:
-        assert [rollout.sequence.completion for rollout in rollouts] == [(*text.encode(), END) for text in TEXTS]
+        assert [rollout.sequence.completion for rollout in rollouts] == [
+            (*text.encode(), END) for text in TEXTS
+        ]
     (warning,) = warnings(caplog)
     assert "Unrecognized request argument" in warning
     assert [asks_for_tokens(body) for body in endpoint.bodies] == [True, True, False, False, False]
@@ -131,9 +144,18 @@ LACKING: dict[str, Fault] = {
 """There are no tokens with logprobs."""
 UNUSABLE: dict[str, tuple[Fault, str]] = {
     "fewer logprobs than ids": (of_logprobs(list.pop), "logprobs"),
-    "more logprobs than ids": (of_logprobs(lambda content: content.append({"logprob": -1.0})), "logprobs"),
-    "a logprob that no token has": (of_logprobs(lambda content: content[0].update(logprob=-9999.0)), "-9999"),
-    "no token": (lambda choice: choice.update(token_ids=[], logprobs={"content": []}), "without a sampled token"),
+    "more logprobs than ids": (
+        of_logprobs(lambda content: content.append({"logprob": -1.0})),
+        "logprobs",
+    ),
+    "a logprob that no token has": (
+        of_logprobs(lambda content: content[0].update(logprob=-9999.0)),
+        "-9999",
+    ),
+    "no token": (
+        lambda choice: choice.update(token_ids=[], logprobs={"content": []}),
+        "without a sampled token",
+    ),
 }
 """There are some, which cannot be trained on, and the reason that is said."""
 FAULTS = {**LACKING, **{name: fault for name, (fault, _) in UNUSABLE.items()}}
@@ -208,7 +230,10 @@ async def test_a_refusal_without_tokens_drops_its_group_and_settles_nothing(
     for choice in refused["choices"][0 if all_refused else 1 : 3 if all_refused else 2]:
         choice |= {"finish_reason": "content_filter", "token_ids": None, "logprobs": None}
     whole = with_tokens(completion(*TEXTS))
-    async with source(in_turn(Reply(body=refused), Reply(body=whole), Reply(body=refused))) as (asked, _):
+    async with source(in_turn(Reply(body=refused), Reply(body=whole), Reply(body=refused))) as (
+        asked,
+        _,
+    ):
         with pytest.raises(NoTokens, match="a completion was refused"):
             await asked.sample(QUESTION, 3)
         rollouts, _ = await asked.sample(QUESTION, 3)
@@ -224,7 +249,9 @@ async def test_a_refused_group_has_the_tokens_of_its_text_while_nothing_shows_th
 ) -> None:
     """Until then the endpoint may be one without token ids. A tokenizer that is not there ends no run for it."""
     refused = completion(*TEXTS, finish_reason="content_filter")
-    script = in_turn(Reply(body=refused), Reply(body=with_tokens(completion(*TEXTS))), Reply(body=refused))
+    script = in_turn(
+        Reply(body=refused), Reply(body=with_tokens(completion(*TEXTS))), Reply(body=refused)
+    )
     async with source(script, tokenizer_name=tokenizer) as (asked, _):
         if tokenizer == str(BUNDLED_TOKENIZER):
             rollouts, _ = await asked.sample(QUESTION, 3)
@@ -244,7 +271,10 @@ async def test_a_refused_group_has_the_tokens_of_its_text_while_nothing_shows_th
 
 async def test_token_source_retokenize_asks_for_no_tokens(caplog: pytest.LogCaptureFixture) -> None:
     """Even tokens that come unasked are not taken: they would be those of one group only."""
-    async with source(Reply(body=with_tokens(completion(*TEXTS))), "retokenize") as (asked, endpoint):
+    async with source(Reply(body=with_tokens(completion(*TEXTS))), "retokenize") as (
+        asked,
+        endpoint,
+    ):
         rollouts, _ = await asked.sample(QUESTION, 3)
     assert [rollout.sequence.prompt for rollout in rollouts] == [tuple(PROMPT)] * 3
     assert not asks_for_tokens(endpoint.bodies[0])
@@ -253,7 +283,14 @@ async def test_token_source_retokenize_asks_for_no_tokens(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(
     ("finish_reason", "stopped"),
-    [("stop", True), ("eos", True), ("end_turn", True), (None, True), ("length", False), ("content_filter", False)],
+    [
+        ("stop", True),
+        ("eos", True),
+        ("end_turn", True),
+        (None, True),
+        ("length", False),
+        ("content_filter", False),
+    ],
 )
 async def test_the_end_of_the_turn_is_trained_on_where_the_model_ended_it(
     finish_reason: str | None, stopped: bool

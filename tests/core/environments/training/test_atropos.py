@@ -33,7 +33,11 @@ async def driven(
     policy: Script | Reply | None = None,
     env_type: type[JudgedEnv[Any, Any, Any]] = WordsEnv,
 ) -> AsyncIterator[tuple[AtroposEnv, ScriptedEndpoint]]:
-    argv = (f"--env.group_size={GROUP}", f"--env.data_dir_to_save_evals={path / 'evaluations'}", *flags)
+    argv = (
+        f"--env.group_size={GROUP}",
+        f"--env.data_dir_to_save_evals={path / 'evaluations'}",
+        *flags,
+    )
     script = policy or sampling(every_other_right)
     async with opened(script, *argv, verb="serve", env_type=env_type) as (env, endpoint):
         yield AtroposEnv(env), endpoint
@@ -71,8 +75,14 @@ async def test_its_workers_send_groups_to_the_real_api(tmp_path: Path) -> None:
             groups = await batches(trainer)
     assert env.wandb_prepend == "words_0"
     assert [group["scores"] for group in groups] == [[0.0, 1.0, 0.0, 1.0]] * 2
-    assert all(len(sequences) == GROUP for group in groups for sequences in (group["tokens"], group["masks"]))
-    assert all(len(logprobs) == GROUP for logprobs in (group["inference_logprobs"] for group in groups))
+    assert all(
+        len(sequences) == GROUP
+        for group in groups
+        for sequences in (group["tokens"], group["masks"])
+    )
+    assert all(
+        len(logprobs) == GROUP for logprobs in (group["inference_logprobs"] for group in groups)
+    )
     assert len({body["messages"][-1]["content"] for body in endpoint.bodies}) == 2
     assert env.backlog == []
 
@@ -100,7 +110,9 @@ async def test_its_evaluation_is_one_of_ours_and_logged_with_the_next_metrics(
         return word if way == "forwards" else word[::-1]
 
     logged: list[dict[str, Any]] = []
-    monkeypatch.setattr("atroposlib.envs.base.wandb.log", lambda metrics, step: logged.append(metrics))
+    monkeypatch.setattr(
+        "atroposlib.envs.base.wandb.log", lambda metrics, step: logged.append(metrics)
+    )
     async with driven(tmp_path, policy=policy) as (env, _):
         env.config.use_wandb = True
         await env._run_evaluate()

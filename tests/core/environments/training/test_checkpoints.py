@@ -34,7 +34,9 @@ def test_the_latest_one_at_or_before_the_step(tmp_path: Path, step: int, found: 
     assert checkpoints(tmp_path).load(step) == (None if found is None else {"epoch": found})
 
 
-def test_what_cannot_be_read_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_read_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     kept = checkpoints(tmp_path)
     kept.save(1, {"epoch": 1})
     (folder(tmp_path) / "step-2.json").write_text('{"epoch": ')
@@ -42,7 +44,10 @@ def test_what_cannot_be_read_is_passed_over(tmp_path: Path, caplog: pytest.LogCa
     (folder(tmp_path) / "step-4.json").mkdir()
     (folder(tmp_path) / "step-last.json").write_text("{}")
     assert kept.load(5) == {"epoch": 1}
-    assert sorted(name for name in ("step-2", "step-4") if name in caplog.text) == ["step-2", "step-4"]
+    assert sorted(name for name in ("step-2", "step-4") if name in caplog.text) == [
+        "step-2",
+        "step-4",
+    ]
 
 
 def test_an_environment_that_is_numbered_anew_takes_up_its_earlier_ones(tmp_path: Path) -> None:
@@ -72,7 +77,9 @@ def test_a_name_with_wildcards_is_a_name(tmp_path: Path) -> None:
     assert checkpoints(tmp_path, 1, "a*[x]").load(5) == {"epoch": 2}
 
 
-def test_state_that_a_full_disk_refused_is_written_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_state_that_a_full_disk_refused_is_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "env_checkpoints").write_text("in the way, as a full disk is")
     kept = checkpoints(tmp_path)
     kept.save(1, {"epoch": 1})
@@ -82,7 +89,9 @@ def test_state_that_a_full_disk_refused_is_written_later(tmp_path: Path, caplog:
     (tmp_path / "env_checkpoints").unlink()
     kept.retry()
     assert kept.load(9) == {"epoch": 2}
-    assert [path.name for path in folder(tmp_path).iterdir()] == ["step-2.json"], "the latest state is enough"
+    assert [path.name for path in folder(tmp_path).iterdir()] == ["step-2.json"], (
+        "the latest state is enough"
+    )
     (folder(tmp_path) / "step-2.json").unlink()
     kept.retry()
     assert not list(folder(tmp_path).iterdir()), "what is written is not written again"

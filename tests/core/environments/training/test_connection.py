@@ -22,7 +22,8 @@ class Api:
     """A rollout API whose state the test sets.
 
     Attributes:
-        down: it cannot be reached behind its proxy; `status_down`: for questions of the status alone.
+        down: it cannot be reached behind its proxy; `status_down`: for questions of the status
+            alone.
         batch_size: the trainer's; −1 for none.
         started: the trainer has asked for its first batch.
         step: the trainer's.
@@ -58,8 +59,17 @@ class Api:
             return Reply(status=503)
         if request.json["env_id"] >= len(self.envs):
             return Reply(status=500)
-        weight = self.envs[request.json["env_id"]] / sum(self.envs[number] for number in self.connected)
-        return Reply(body={"current_step": self.step, "queue_size": 2, "self_queue_size": 1, "env_weight": weight})
+        weight = self.envs[request.json["env_id"]] / sum(
+            self.envs[number] for number in self.connected
+        )
+        return Reply(
+            body={
+                "current_step": self.step,
+                "queue_size": 2,
+                "self_queue_size": 1,
+                "env_weight": weight,
+            }
+        )
 
     def _register(self, weight: float) -> Reply:
         if not self.started:
@@ -67,7 +77,12 @@ class Api:
         self.envs.append(weight)
         number = len(self.envs) - 1
         answer = {"status": "success", "env_id": number, "wandb_name": f"env_{number}"}
-        more = {"starting_step": self.step, "checkpoint_dir": "", "checkpoint_interval": -1, "num_steps": 10}
+        more = {
+            "starting_step": self.step,
+            "checkpoint_dir": "",
+            "checkpoint_interval": -1,
+            "num_steps": 10,
+        }
         return Reply(body={**answer, **more})
 
     def forget(self) -> None:
@@ -88,7 +103,9 @@ def api() -> Api:
 
 
 @asynccontextmanager
-async def member(api: Api, **config: object) -> AsyncIterator[tuple[TrainerConnection, ScriptedServer]]:
+async def member(
+    api: Api, **config: object
+) -> AsyncIterator[tuple[TrainerConnection, ScriptedServer]]:
     async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
         settings = EnvConfig(**{"group_size": 4, "inference_weight": 0.5, **config})
         yield TrainerConnection(RolloutApi(server.url, session), settings, "arena_hard"), server
@@ -132,7 +149,11 @@ async def test_joining_waits_for_the_api_its_trainer_and_the_first_batch(
         "max_token_length": 512,
         "min_batch_allocation": 0.25,
     }
-    assert (joining.registration.name, joining.trainer.batch_size, joining.status.queue) == ("env_0", 8, 2)
+    assert (joining.registration.name, joining.trainer.batch_size, joining.status.queue) == (
+        "env_0",
+        8,
+        2,
+    )
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == len(set(said)) == 4, "each wait is told once"
 
@@ -142,7 +163,9 @@ async def test_an_api_that_is_another_one_before_joining_is_done(api: Api) -> No
     api.status_down = True
     async with member(api) as (joining, server):
         task = asyncio.create_task(joining.join())
-        await until(lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again")
+        await until(
+            lambda: len(server.asked("/status-env")) > 3, "the status is asked for again and again"
+        )
         api.forget()
         api.status_down = False
         await task
@@ -151,7 +174,9 @@ async def test_an_api_that_is_another_one_before_joining_is_done(api: Api) -> No
 
 
 @pytest.mark.parametrize(("group_size", "batch_size"), [(4, 6), (3, 8), (16, 8)])
-async def test_a_group_size_that_does_not_fit_ends_the_wait(api: Api, group_size: int, batch_size: int) -> None:
+async def test_a_group_size_that_does_not_fit_ends_the_wait(
+    api: Api, group_size: int, batch_size: int
+) -> None:
     api.batch_size = batch_size
     async with member(api, group_size=group_size) as (joining, server):
         with pytest.raises(SettingsError, match=rf"{group_size} does not divide .* {batch_size}"):
@@ -160,7 +185,9 @@ async def test_a_group_size_that_does_not_fit_ends_the_wait(api: Api, group_size
 
 
 @pytest.mark.parametrize("all_of_it", [True, False])
-async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(api: Api, all_of_it: bool) -> None:
+async def test_an_api_that_was_only_away_keeps_our_place_and_no_other(
+    api: Api, all_of_it: bool
+) -> None:
     async with watched(api) as (joined, server):
         api.step, api.down, api.status_down = 1, all_of_it, True
         await until(lambda: not joined.joined.is_set(), "the loss is noticed")
@@ -188,7 +215,10 @@ async def test_groups_that_are_sent_while_the_status_is_asked_for_stay_counted()
         made.sent_since = 5
         joined.append(made)
         watching = asyncio.create_task(made.watch())
-        await until(lambda: not joined and made.sent_since == 3, "those before are in the queue, those since are not")
+        await until(
+            lambda: not joined and made.sent_since == 3,
+            "those before are in the queue, those since are not",
+        )
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching

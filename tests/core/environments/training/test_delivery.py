@@ -44,7 +44,9 @@ def status(step: int, own: int, queue: int | None = None, weight: float = 1.0) -
         (status(0, 3), status(0, 1), "unknown"),
     ],
 )
-def test_counters_tell_whether_a_group_arrived(before: ApiStatus, after: ApiStatus, expected: Arrival) -> None:
+def test_counters_tell_whether_a_group_arrived(
+    before: ApiStatus, after: ApiStatus, expected: Arrival
+) -> None:
     """Batches of four sequences, groups of two."""
     assert by_counters(before, after, posted=1, group_size=2, batch_size=4) == expected
 
@@ -61,7 +63,9 @@ def test_counters_tell_whether_a_group_arrived(before: ApiStatus, after: ApiStat
         (status(1, 4, 6), "unknown"),
     ],
 )
-def test_counters_tell_of_a_list_only_that_all_of_it_arrived_or_nothing(after: ApiStatus, expected: Arrival) -> None:
+def test_counters_tell_of_a_list_only_that_all_of_it_arrived_or_nothing(
+    after: ApiStatus, expected: Arrival
+) -> None:
     """Three groups of two, batches of four sequences."""
     assert by_counters(status(0, 3), after, posted=3, group_size=2, batch_size=4) == expected
 
@@ -88,13 +92,21 @@ class Api:
         if request.path == "/info":
             return Reply(body={"batch_size": 4, "max_token_len": -1})
         if request.path == "/register-env":
-            return Reply(body={"status": "success", "env_id": 0, "checkpoint_interval": -1, "num_steps": 9})
+            return Reply(
+                body={"status": "success", "env_id": 0, "checkpoint_interval": -1, "num_steps": 9}
+            )
         if request.path == "/status-env":
-            queue = {"queue_size": len(self.queue), "self_queue_size": len(self.queue), "env_weight": self.share}
+            queue = {
+                "queue_size": len(self.queue),
+                "self_queue_size": len(self.queue),
+                "env_weight": self.share,
+            }
             return Reply(body={"current_step": self.step, **queue})
         if request.path == "/latest_example":
             return Reply(body=self.latest or {"tokens": []})
-        assert request.path == ("/scored_data_list" if isinstance(request.json, list) else "/scored_data")
+        assert request.path == (
+            "/scored_data_list" if isinstance(request.json, list) else "/scored_data"
+        )
         groups = request.json if isinstance(request.json, list) else [request.json]
         return self.posts.pop(0)(self, groups) if self.posts else kept(self, groups)
 
@@ -168,7 +180,9 @@ async def test_list_whose_last_group_is_the_latest_at_the_api_has_arrived() -> N
     assert (tokens(api), delivery.maybe_double) == ([THIRD["tokens"]], 0), "they were in the batch"
 
 
-async def test_list_of_which_nothing_is_known_is_posted_again_and_each_of_its_groups_counted() -> None:
+async def test_list_of_which_nothing_is_known_is_posted_again_and_each_of_its_groups_counted() -> (
+    None
+):
     api = Api([with_a_step(lost_on_the_way_there)])
     delivery = await delivered(api, [GROUP, OTHER, THIRD])
     assert (len(api.queue), delivery.maybe_double) == (3, 3)

@@ -21,12 +21,16 @@ def lines(path: Path) -> list[Any]:
 
 
 @given(numbers=st.permutations(range(6)), text=st.text(st.characters(codec="utf-8")))
-def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, numbers: list[int], text: str) -> None:
+def test_any_text_stays_on_its_line(
+    tmp_path_factory: pytest.TempPathFactory, numbers: list[int], text: str
+) -> None:
     file = GroupFile(tmp_path_factory.mktemp("groups") / "groups.jsonl", Disk())
     for number in numbers:
         file.write(number, wire.dumps({"number": number, "text": text + "\u2028\x0b\r"}))
     file.close()
-    assert lines(file.path) == [{"number": number, "text": text + "\u2028\x0b\r"} for number in range(6)]
+    assert lines(file.path) == [
+        {"number": number, "text": text + "\u2028\x0b\r"} for number in range(6)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,9 @@ def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, nu
         (["groups.run"], "groups_1.jsonl"),
     ],
 )
-def test_a_file_that_is_there_is_not_touched(tmp_path: Path, there: list[str], expected: str) -> None:
+def test_a_file_that_is_there_is_not_touched(
+    tmp_path: Path, there: list[str], expected: str
+) -> None:
     for name in there:
         (tmp_path / name).write_text("mine")
     assert groups_path(str(tmp_path / "groups.jsonl"), resume=False).name == expected

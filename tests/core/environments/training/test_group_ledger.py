@@ -45,19 +45,26 @@ async def test_group_in_progress_has_its_answers_in_the_same_step_only(tmp_path:
     async with connected(counting) as (client, _):
         with Session(tmp_path) as ledger:
             assert ledger.resume(3) is None
-            texts = [await ask(client, begin(ledger, row, position=at)) for at, row in enumerate(("a", "b"), start=1)]
+            texts = [
+                await ask(client, begin(ledger, row, position=at))
+                for at, row in enumerate(("a", "b"), start=1)
+            ]
         with Session(tmp_path) as ledger:
             assert ledger.resume(3) == {"epoch": 0, "position": 2, "unfinished": ["a", "b"]}
             assert await ask(client, begin(ledger, "a")) == texts[0]
             ledger.note_step(4)
-            assert await ask(client, begin(ledger, "b", step=4)) == "3.0", "the step has changed since"
+            assert await ask(client, begin(ledger, "b", step=4)) == "3.0", (
+                "the step has changed since"
+            )
         with Session(tmp_path) as ledger:
             assert ledger.resume(5) == {"epoch": 0, "position": 1, "unfinished": ["a", "b"]}
             assert await ask(client, begin(ledger, "a", step=5)) == "4.0"
 
 
 @pytest.mark.parametrize("seen", ["begun", "noted"])
-async def test_trainer_that_went_back_leaves_nothing_of_the_steps_it_makes_again(tmp_path: Path, seen: str) -> None:
+async def test_trainer_that_went_back_leaves_nothing_of_the_steps_it_makes_again(
+    tmp_path: Path, seen: str
+) -> None:
     async with connected(counting) as (client, _):
         with Session(tmp_path) as ledger:
             ledger.resume(3)

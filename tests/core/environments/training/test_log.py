@@ -33,7 +33,9 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
 
 
 def log_of(**config: Any) -> TrainingLog:
-    return TrainingLog(EnvConfig(**config), Retokenizer(str(BUNDLED_TOKENIZER)), headlines=["percent_correct"])
+    return TrainingLog(
+        EnvConfig(**config), Retokenizer(str(BUNDLED_TOKENIZER)), headlines=["percent_correct"]
+    )
 
 
 def keep(log: TrainingLog, *rewards: float) -> None:
@@ -82,5 +84,7 @@ async def test_a_table_of_the_last_rollouts_is_logged_once_and_by_training(wandb
         await log.log(step, METRICS)
     columns, rows = wandb.logged[1][1]["train/rollouts"]
     assert columns == ["text", "score"]
-    assert rows == [[bytes([1, 2, 3, 10, 11, 12, 13]).decode(), float(reward)] for reward in range(8, 40)]
+    assert rows == [
+        [bytes([1, 2, 3, 10, 11, 12, 13]).decode(), float(reward)] for reward in range(8, 40)
+    ]
     assert ["train/rollouts" in values for _, values in wandb.logged] == [False, True, False]

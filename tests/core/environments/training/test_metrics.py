@@ -26,7 +26,9 @@ def metrics_of(*groups: JudgedGroup, max_token_len: int = -1) -> Metrics:
     return collected(groups).flush(max_token_len=max_token_len)
 
 
-def collected(groups: Sequence[JudgedGroup], metrics: TrainingMetrics | None = None) -> TrainingMetrics:
+def collected(
+    groups: Sequence[JudgedGroup], metrics: TrainingMetrics | None = None
+) -> TrainingMetrics:
     metrics = metrics or recorder()
     for each in groups:
         metrics.record_group(Word("w"), each)
@@ -39,7 +41,9 @@ def with_statuses(*statuses: Status) -> JudgedGroup:
     judged = group([rewards.get(status) for status in statuses])
     return replace(
         judged,
-        judgments=tuple(judgment(1.0 if status is Status.OK else None, status) for status in statuses),
+        judgments=tuple(
+            judgment(1.0 if status is Status.OK else None, status) for status in statuses
+        ),
     )
 
 
@@ -66,7 +70,9 @@ def test_the_diagnostics_of_a_window() -> None:
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert "train/completion_lengths_p95" not in found, "there is no longest length to be near to"
-    assert not [name for name in (*found, *metrics.left_out) if "_ci_" in name], "training has no intervals"
+    assert not [name for name in (*found, *metrics.left_out) if "_ci_" in name], (
+        "training has no intervals"
+    )
 
 
 @pytest.mark.parametrize(("longest", "near"), [(30, 0.5), (31, 0.5), (32, 0.0), (20, 1.0)])
@@ -89,7 +95,8 @@ def test_whether_the_reward_goes_with_the_length(
 
 
 @pytest.mark.parametrize(
-    ("rewards", "lengths"), [([0.5] * 3, [10, 20, 30]), ([1.0, 0.0, -1.0], [10] * 3), ([1.0, 0.0], [10, 20])]
+    ("rewards", "lengths"),
+    [([0.5] * 3, [10, 20, 30]), ([1.0, 0.0, -1.0], [10] * 3), ([1.0, 0.0], [10, 20])],
 )
 def test_reward_and_length_have_no_correlation_where_one_is_equal_or_there_are_two(
     rewards: list[float | None], lengths: list[int]
@@ -102,15 +109,19 @@ def test_share_of_each_part_in_the_differences_within_groups() -> None:
     def of_parts(*parts: dict[str, float]) -> JudgedGroup:
         made = group([sum(each.values()) for each in parts])
         details = [
-            replace(judged, detail=ScoreParts({}, each)) for judged, each in zip(made.judgments, parts, strict=True)
+            replace(judged, detail=ScoreParts({}, each))
+            for judged, each in zip(made.judgments, parts, strict=True)
         ]
         return replace(made, judgments=tuple(details))
 
-    first = of_parts({"style": 0.5, "length": 0.0}, {"style": 0.5, "length": -0.3}, {"style": 0.2, "length": 0.0})
+    first = of_parts(
+        {"style": 0.5, "length": 0.0}, {"style": 0.5, "length": -0.3}, {"style": 0.2, "length": 0.0}
+    )
     second = of_parts({"style": 0.9, "length": -1.0}, {"style": 0.1, "length": -1.0})
     found = metrics_of(first, second, group([1.0, 0.0])).values
     shares = {name: found[f"train/part_{name}_share"] for name in ("style", "length")}
-    # Around the groups' means: rewards 0.2, -0.1, -0.1 and 0.4, -0.4; style 0.1, 0.1, -0.2 and 0.4, -0.4.
+    # Around the groups' means: rewards 0.2, -0.1, -0.1 and 0.4, -0.4; style 0.1, 0.1, -0.2 and 0.4,
+    # -0.4.
     assert shares == pytest.approx({"style": 0.35 / 0.38, "length": 0.03 / 0.38})
     assert sum(shares.values()) == pytest.approx(1.0)
     assert "train/part_style_share" in metrics_of(of_parts({"style": 0.5}, {"style": 0.5})).left_out
@@ -152,11 +163,24 @@ def test_each_flush_begins_anew_but_for_the_totals() -> None:
     metrics.record_unsampled(Usage(40, 5, 0.25, 15))
     found = metrics.flush(max_token_len=-1).values
     assert found["train/sequences_per_second"] > 0
-    assert (found["train/policy_cached_prompt_rate"], found["train/judge_cached_prompt_rate"]) == (15 / 40, 0)
+    assert (found["train/policy_cached_prompt_rate"], found["train/judge_cached_prompt_rate"]) == (
+        15 / 40,
+        0,
+    )
     collected([group([0.5, 0.0], [40, 50])], metrics)
     found = metrics.flush(max_token_len=-1).values
-    expected = {"total_judgments": 4, "groups_judged": 1, "reward_mean": 0.25, "completion_lengths_min": 40}
-    expected |= {"judge_cost_usd": 0, "observed": 2, "sequences_per_second": 0, "policy_cached_prompt_rate": 0}
+    expected = {
+        "total_judgments": 4,
+        "groups_judged": 1,
+        "reward_mean": 0.25,
+        "completion_lengths_min": 40,
+    }
+    expected |= {
+        "judge_cost_usd": 0,
+        "observed": 2,
+        "sequences_per_second": 0,
+        "policy_cached_prompt_rate": 0,
+    }
     assert {name: found[f"train/{name}"] for name in expected} == expected
 
 
@@ -168,14 +192,21 @@ def test_equal_completions_and_the_calls_that_they_save_are_counted_since_the_la
     metrics = collected([found, cached])
     values = metrics.flush(max_token_len=-1).values
     assert values["train/equal_completions_rate"] == 0.6
-    assert values["train/judge_calls_saved"] == 4, "two of a and one of b; those of the cached answer cost nothing"
+    assert values["train/judge_calls_saved"] == 4, (
+        "two of a and one of b; those of the cached answer cost nothing"
+    )
     values = metrics.flush(max_token_len=-1).values
     assert values["train/equal_completions_rate"] == values["train/judge_calls_saved"] == 0
 
 
 _PAGE = (ROOT / "docs" / "environments" / "metrics.md").read_text(encoding="utf-8")
 _TABLE = _PAGE.partition("### Judged together")[2].partition("\n#")[0]
-SHARED = ("groups_without_signal_rate", "judge_calls_saved", "judge_error_rate", "reward_length_correlation")
+SHARED = (
+    "groups_without_signal_rate",
+    "judge_calls_saved",
+    "judge_error_rate",
+    "reward_length_correlation",
+)
 NAMES = sorted({*re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE), *SHARED})
 """The documented metrics of groups judged together, and those of all groups that are computed in a way of their own."""
 ONCE = GroupComparison("listwise", anchored=False, calls=1)
@@ -241,7 +272,11 @@ def test_win_rate_is_of_groups_with_an_anchor_alone() -> None:
     found = values(flushed(with_anchor, together((1.0, []), (1.0, [])), category="Maths"))
     assert found["winrate"] == found["winrate_maths"] == 0.5
     assert found["score_against_anchor"] == pytest.approx(0.6)
-    assert found["mean_reward"] == found["mean_reward_maths"] == pytest.approx((0.9 + 0.5 + 0.4 + 2) / 5)
+    assert (
+        found["mean_reward"]
+        == found["mean_reward_maths"]
+        == pytest.approx((0.9 + 0.5 + 0.4 + 2) / 5)
+    )
 
 
 def test_malformed_completion_loses_and_one_without_a_verdict_does_not_count() -> None:
@@ -253,7 +288,9 @@ def test_malformed_completion_loses_and_one_without_a_verdict_does_not_count() -
 
 
 def test_group_with_nothing_to_compare_is_one_without_signal_and_no_fault_of_the_judge() -> None:
-    alone = together((None, []), (None, []), how=GroupComparison("listwise", anchored=False, is_alone=True))
+    alone = together(
+        (None, []), (None, []), how=GroupComparison("listwise", anchored=False, is_alone=True)
+    )
     malformed: Judgment[MemberDetail] = Judgment(None, Status.INVALID_COMPLETION)
     found = values(flushed(replace(alone, judgments=(alone.judgments[0], malformed))))
     assert (found["groups_without_signal_rate"], found["judge_error_rate"]) == (1.0, 0.0)
@@ -270,7 +307,9 @@ def test_group_with_nothing_to_compare_is_one_without_signal_and_no_fault_of_the
     ],
     ids=["none", "no verdict", "four looks", "equal"],
 )
-def test_documented_metric_is_there_or_is_left_out_with_a_reason(groups: tuple[JudgedGroup, ...]) -> None:
+def test_documented_metric_is_there_or_is_left_out_with_a_reason(
+    groups: tuple[JudgedGroup, ...],
+) -> None:
     found = flushed(*groups)
     assert len(NAMES) > 10
     for name in NAMES:

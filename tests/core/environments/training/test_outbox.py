@@ -67,7 +67,9 @@ async def test_groups_of_the_turns_of_a_row_stay_in_one_post_and_are_refused_tog
     assert posts.posts == [[b"1"], [b"turn 1", b"turn 2", b"3"], [b"turn 1", b"turn 2"], [b"3"]]
 
 
-async def test_groups_of_turns_are_not_divided_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_groups_of_turns_are_not_divided_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(delivery, "MOST_GROUPS", 3)
     posts = Posts()
     async with running(posts) as box:
@@ -83,7 +85,9 @@ async def test_groups_of_turns_are_not_divided_at_the_limit(monkeypatch: pytest.
     ("limit", "value", "expected"),
     [("MOST_GROUPS", 2, [[b"22", b"33"], [b"44"]]), ("MOST_BYTES", 5, [[b"22", b"33"], [b"44"]])],
 )
-async def test_list_has_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, expected: list[Any]) -> None:
+async def test_list_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: int, expected: list[Any]
+) -> None:
     monkeypatch.setattr(delivery, limit, value)
     posts = Posts()
     async with running(posts) as box:

@@ -26,7 +26,9 @@ class Fixed:
     """A source that gives the same texts again and again, or raises an error."""
 
     def __init__(self, *texts: str, error: Exception | None = None, **completion: Any) -> None:
-        self.rollouts = [replace(rollout(text=text), completion=Completion(text, **completion)) for text in texts]
+        self.rollouts = [
+            replace(rollout(text=text), completion=Completion(text, **completion)) for text in texts
+        ]
         self.error = error
 
     async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
@@ -74,7 +76,13 @@ async def taken(group: JudgedGroup) -> None:
         (WordsEnv, [], Fixed("w", "x"), "sent", None),
         (WordsEnv, [], Fixed("x", "x"), "dropped", "no_signal"),
         (WordsEnv, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "sent", None),
-        (Picky, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "dropped", "all_wrong"),
+        (
+            Picky,
+            ["--env.ensure_scores_are_not_same=false"],
+            Fixed("x", "x"),
+            "dropped",
+            "all_wrong",
+        ),
         (Failing, [], Fixed("w", "x"), "failed", "judge_failed"),
         (Slow, ["--env.worker_timeout=0.05"], Fixed("w", "x"), "dropped", "timed_out"),
         (WordsEnv, [], Fixed(error=DOWN), "failed", "policy_failed"),
@@ -95,7 +103,10 @@ async def test_row_is_sent_or_dropped_with_a_reason(
 
 async def test_what_a_group_that_took_too_long_has_cost_is_not_known() -> None:
     """The policy was paid, and the judge may have been."""
-    async with opened(speaking, "--env.worker_timeout=0.05", verb="serve", env_type=Slow) as (env, _):
+    async with opened(speaking, "--env.worker_timeout=0.05", verb="serve", env_type=Slow) as (
+        env,
+        _,
+    ):
         metrics = TrainingMetrics(env)
         await GroupPipeline(env, Fixed("w", "x"), metrics).run(WORD, taken)
     found = metrics.flush(max_token_len=-1)

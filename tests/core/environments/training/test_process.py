@@ -38,7 +38,10 @@ class Run:
 
 
 def process(
-    arena: Arena, *flags: str, policy: Script | ScriptedEndpoint | None = None, verdict: Verdict = first_wins
+    arena: Arena,
+    *flags: str,
+    policy: Script | ScriptedEndpoint | None = None,
+    verdict: Verdict = first_wins,
 ) -> Run:
     with ExitStack() as stack:
         answers = stack.enter_context(serving(policy or sampling()))
@@ -111,11 +114,17 @@ def test_what_is_there_stays(arena: Arena) -> None:
     path = arena.path / "mine" / "groups.jsonl"
     path.parent.mkdir()
     path.write_text("mine")
-    flags = "--env.total_steps=1", f"--env.data_path_to_save_groups={path}", "--env.write_report=True"
+    flags = (
+        "--env.total_steps=1",
+        f"--env.data_path_to_save_groups={path}",
+        "--env.write_report=True",
+    )
     assert process(arena, *flags).ended.code == 0
     assert process(arena, *flags).ended.code == 0
     assert path.read_text() == "mine"
-    names = {f"groups{number}.{kind}" for number in ("_1", "_2") for kind in ("jsonl", "html", "run")}
+    names = {
+        f"groups{number}.{kind}" for number in ("_1", "_2") for kind in ("jsonl", "html", "run")
+    }
     assert {each.name for each in path.parent.iterdir()} == {"groups.jsonl", *names}
 
 
@@ -123,7 +132,10 @@ def test_what_is_there_stays(arena: Arena) -> None:
 def test_the_number_of_groups_is_needed(arena: Arena, steps: str) -> None:
     run = process(arena, f"--env.total_steps={steps}")
     assert run.ended.code == 2
-    assert f"--env.total_steps: process needs the number of groups, got {steps}" in run.ended.err.replace("\n", " ")
+    assert (
+        f"--env.total_steps: process needs the number of groups, got {steps}"
+        in run.ended.err.replace("\n", " ")
+    )
     assert not run.policy.requests
     assert not (arena.path / "data").exists()
 
@@ -156,7 +168,10 @@ def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> 
     run = process(arena, "--env.total_steps=1", verdict=lambda uid, index, as_a: Reply(status=400))
     assert run.ended.code == 1
     *_, command = run.ended.err.rstrip().splitlines()
-    assert shlex.split(command)[-2:] == ["--env.data_path_to_save_groups=data/arena_hard_1.jsonl", "--resume"]
+    assert shlex.split(command)[-2:] == [
+        "--env.data_path_to_save_groups=data/arena_hard_1.jsonl",
+        "--resume",
+    ]
     again = process(arena, "--env.total_steps=1", *shlex.split(command)[-2:])
     assert again.ended.code == 0, again.ended.said
     assert again.policy.requests == []
@@ -164,7 +179,9 @@ def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> 
 
 
 @pytest.mark.slow
-def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:
+def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(
+    arena: Arena,
+) -> None:
     flags = "--env.total_steps=1", "--keep_calls=False"
     assert process(arena, *flags).ended.code == 0
     assert not list((arena.path / "data" / "arena_hard.run").glob("calls*"))

@@ -14,7 +14,12 @@ from tests.command import Ended, in_process, serving
 from tests.talks import TalkEnv, Talker, says
 
 FILE = "groups.jsonl"
-FLAGS = ("--env.total_steps=2", "--env.include_messages=True", "--env.token_source=chat", "--env.retry_delay=0")
+FLAGS = (
+    "--env.total_steps=2",
+    "--env.include_messages=True",
+    "--env.token_source=chat",
+    "--env.retry_delay=0",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +33,13 @@ def process(talker: Talker, *flags: str) -> tuple[Ended, int]:
         url = f"--openai.base_url={policy.base_url}"
         judge = f"--env.judge_base_url={policy.base_url}"  # nobody asks it
         ended = in_process(
-            "process", url, judge, f"--env.data_path_to_save_groups={FILE}", *FLAGS, *flags, env_type=TalkEnv
+            "process",
+            url,
+            judge,
+            f"--env.data_path_to_save_groups={FILE}",
+            *FLAGS,
+            *flags,
+            env_type=TalkEnv,
         )
     return ended, len(policy.requests)
 
@@ -48,10 +59,18 @@ def test_groups_of_one_sequence_a_rollout() -> None:
         assert [turn.content for turn in group.prompt] == [group.row.uid]
         first, second, *_ = [rollout.content for rollout in group.rollouts if rollout is not None]
         assert first == "a1 is worth 0, goodbye"
-        assert second == "assistant: b1 is worth 1\n\nuser: Go on after 1.\n\nassistant: b2 is worth 1, goodbye"
+        assert (
+            second
+            == "assistant: b1 is worth 1\n\nuser: Go on after 1.\n\nassistant: b2 is worth 1, "
+            "goodbye"
+        )
         assert group.substituted == group.failed == [False] * 4
     values = metrics()
-    assert (values["train/turns_mean"], values["train/one_sequence_rate"], values["train/broken_off_rate"]) == (
+    assert (
+        values["train/turns_mean"],
+        values["train/one_sequence_rate"],
+        values["train/broken_off_rate"],
+    ) == (
         2.25,
         1,
         0,
@@ -66,16 +85,27 @@ def test_a_group_of_each_turn_is_a_line_and_an_item_of_the_page() -> None:
     assert ended.code == 0, ended.err
     assert "2 groups" in ended.out
     groups = list(read_groups(Path(FILE)))
-    places = [(group.row.uid, group.row.turn, group.row.ended) for group in groups if group.row is not None]
+    places = [
+        (group.row.uid, group.row.turn, group.row.ended)
+        for group in groups
+        if group.row is not None
+    ]
     uids = [places[0][0], places[3][0]]
     assert places == [(uid, turn, list(range(turn - 1))) for uid in uids for turn in (1, 2, 3)]
     assert [group.failed for group in groups] == [[False] * 4] * 6
     assert groups[2].substituted == [True, True, False, False]
     head, items = group_contents(Path(FILE))
-    assert ("groups", "6, with 18 rollouts") in head["first_facts"], "who stands in is not counted again"
+    assert ("groups", "6, with 18 rollouts") in head["first_facts"], (
+        "who stands in is not counted again"
+    )
     *_, (summary, opened_) = items()
     assert str(summary["start"]).startswith("turn 3: ")
     assert summary["failed"] is False
     notes = [str(each["notes"]) for each in opened_["completions"]]
-    assert ["had ended before this turn" in of_one for of_one in notes] == [True, True, False, False]
+    assert ["had ended before this turn" in of_one for of_one in notes] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert metrics()["train/one_sequence_rate"] == 0

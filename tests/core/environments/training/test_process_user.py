@@ -19,7 +19,12 @@ FILE = "groups.jsonl"
 OVER = "Thank you.\n\n[END OF CONVERSATION]"
 REFUSES = Reply(status=400, body={"error": {"message": "no such user"}})
 FLAGS = (
-    *("--env.judge=rule", "--env.rule=contains", "--env.rule_expected=d1 is", "--env.user_max_turns=2"),
+    *(
+        "--env.judge=rule",
+        "--env.rule=contains",
+        "--env.rule_expected=d1 is",
+        "--env.user_max_turns=2",
+    ),
     *("--env.token_source=chat", "--env.retry_delay=0", "--env.max_retries=0"),
     *("--env.total_steps=2", "--env.max_num_workers=1", "--env.include_messages=True"),
     *("--env.user_price=input=1000000,output=0", f"--env.data_path_to_save_groups={FILE}"),
@@ -45,7 +50,11 @@ def user_of(request: Json, number: int) -> Reply | str:
 def argv(policy: ScriptedEndpoint, user: ScriptedEndpoint, *flags: str) -> list[str]:
     rows = [{"uid": uid, "prompt": f"Why {uid}?", "persona": uid} for uid in ("first", "second")]
     return [
-        *("process", f"--openai.base_url={policy.base_url}", f"--env.user_base_url={user.base_url}"),
+        *(
+            "process",
+            f"--openai.base_url={policy.base_url}",
+            f"--env.user_base_url={user.base_url}",
+        ),
         *(f"--env.train_dataset={write_lines(Path('rows.jsonl'), rows)}", *FLAGS, *flags),
     ]
 
@@ -78,5 +87,7 @@ def test_a_user_who_fails_masks_its_rollout_and_all_its_calls_are_paid() -> None
     assert (values["train/user_cost_usd"], values["train/broken_off_rate"]) == (paid, 0.25)
     assert values["train/user_latency_mean_s"] > 0
     assert re.search(rf"^ *cost.*\n(.*\n)* *user +\${paid:.2f}", ended.out, re.MULTILINE), ended.out
-    steps = [json.loads(line) for line in Path("groups.run/monitor.jsonl").read_bytes().splitlines()]
+    steps = [
+        json.loads(line) for line in Path("groups.run/monitor.jsonl").read_bytes().splitlines()
+    ]
     assert sum(line["step"]["cost"]["user"] for line in steps if "step" in line) == paid

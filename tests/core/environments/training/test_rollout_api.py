@@ -11,7 +11,13 @@ import pytest
 
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.training import rollout_api
-from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
+from judgegym.environments.training.rollout_api import (
+    ApiRefusal,
+    ApiStatus,
+    ApiUnavailable,
+    RolloutApi,
+    insist,
+)
 from judgegym.environments.training.rollout_api import TrainerLimits as Wanted
 from judgegym.llm import wire
 from tests.scripted import Json, Recorded, Reply, refusing
@@ -71,13 +77,16 @@ async def test_what_may_be_well_again_later(call: Call, reply: Reply) -> None:
 @pytest.mark.parametrize("status", [400, 404, 422])
 async def test_what_waiting_does_not_mend(status: int) -> None:
     with_trainer = {"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}
-    async with scripted(with_trainer, Reply(status=status, body={"detail": "scores: not a number"})) as (api, _):
+    async with scripted(
+        with_trainer, Reply(status=status, body={"detail": "scores: not a number"})
+    ) as (api, _):
         with pytest.raises(ApiRefusal, match="scores: not a number"):
             await api.send([wire.dumps(GROUP)], 0)
 
 
 @pytest.mark.parametrize(
-    ("path", "call"), [("/info", "trainer"), ("/register-env", "register"), ("/status-env", "status")]
+    ("path", "call"),
+    [("/info", "trainer"), ("/register-env", "register"), ("/status-env", "status")],
 )
 @pytest.mark.parametrize("body", [{"status": "success", "batch_size": "8"}, []])
 async def test_an_answer_that_says_nothing(path: str, call: str, body: Any) -> None:
@@ -117,7 +126,9 @@ async def test_failure_says_whether_the_api_may_have_acted(
 
 
 @pytest.mark.parametrize("failure", [Reply(status=502), Reply(body="no JSON")])
-async def test_call_that_fails_at_times_is_made_again(monkeypatch: pytest.MonkeyPatch, failure: Reply) -> None:
+async def test_call_that_fails_at_times_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, failure: Reply
+) -> None:
     monkeypatch.setattr(rollout_api, "_PAUSE_S", 0)
     asked = 0
 
@@ -145,7 +156,8 @@ async def test_api_that_is_not_there_is_not_insisted_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "is_far", "encoding"), [(10, True, None), (20_000, True, "gzip"), (20_000, False, None)]
+    ("length", "is_far", "encoding"),
+    [(10, True, None), (20_000, True, "gzip"), (20_000, False, None)],
 )
 async def test_long_groups_are_compressed_unless_the_api_is_on_this_machine(
     monkeypatch: pytest.MonkeyPatch, length: int, is_far: bool, encoding: str | None
@@ -153,7 +165,10 @@ async def test_long_groups_are_compressed_unless_the_api_is_on_this_machine(
     if is_far:
         monkeypatch.setattr(rollout_api, "is_loopback", lambda url: False)
     group = {**GROUP, "tokens": [[1] * length]}
-    async with scripted({"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}) as (api, server):
+    async with scripted({"/info": Reply(body={"batch_size": 8, "max_token_len": -1})}) as (
+        api,
+        server,
+    ):
         await api.send([wire.dumps(group)], 3)
     (posted,) = server.asked("/scored_data")
     assert posted.headers.get("Content-Encoding") == encoding
@@ -161,7 +176,9 @@ async def test_long_groups_are_compressed_unless_the_api_is_on_this_machine(
 
 
 @pytest.mark.parametrize("length", [10, 20_000])
-async def test_a_group_comes_out_of_the_real_api_as_it_went_in(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+async def test_a_group_comes_out_of_the_real_api_as_it_went_in(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
     monkeypatch.setattr(rollout_api, "is_loopback", lambda url: False)  # compressed
     async with aiohttp.ClientSession() as session, training(4) as trainer:
         api = RolloutApi(trainer.url, session)
@@ -175,7 +192,9 @@ async def test_a_group_comes_out_of_the_real_api_as_it_went_in(monkeypatch: pyte
             "overrides": [{}, {"x": True}, {}, {}],
         }
         await api.send([wire.dumps(group)], joined.env_id)
-        assert await api.status(joined.env_id) == ApiStatus(step=0, queue=1, own_queue=1, weight=1.0, unallocated=1.0)
+        assert await api.status(joined.env_id) == ApiStatus(
+            step=0, queue=1, own_queue=1, weight=1.0, unallocated=1.0
+        )
         ((received,),) = await trainer.take()
         assert {name: received[name] for name in group} == group
         assert received["env_id"] == joined.env_id
@@ -199,7 +218,10 @@ async def test_the_real_api_queues_all_groups_of_a_list_in_their_order_or_none()
         latest = await api.latest_group()
         assert (latest["tokens"], latest["env_id"]) == (groups[-1]["tokens"], joined.env_id)
         with pytest.raises(ApiRefusal, match="422"):
-            await api.send([wire.dumps(group) for group in (groups[0], {**GROUP, "scores": "none"})], joined.env_id)
+            await api.send(
+                [wire.dumps(group) for group in (groups[0], {**GROUP, "scores": "none"})],
+                joined.env_id,
+            )
         assert (await api.status(joined.env_id)).own_queue == 3
         taken = [group for (group,) in await trainer.take(3)]
         assert sorted(group["tokens"][0] for group in taken) == [[0], [1], [2]]

@@ -54,7 +54,9 @@ def test_task_is_built_when_it_is_handed_out_also_after_a_checkpoint() -> None:
 
     lazy = EpochSampler(TaskList([row.uid for row in rows(20)], build), 1)
     assert not built
-    assert epoch(lazy, 25) == epoch(EpochSampler(rows(20), 1), 25), "the order is that of a plain list"
+    assert epoch(lazy, 25) == epoch(EpochSampler(rows(20), 1), 25), (
+        "the order is that of a plain list"
+    )
     unfinished = [lazy.next().uid for _ in range(2)]
     assert len(built) == 27
     resumed = EpochSampler(TaskList([row.uid for row in rows(20)], build), 1)
@@ -110,18 +112,29 @@ def test_rows_without_a_signal_are_drawn_in_a_share_of_the_epochs() -> None:
     flat = {f"row-{number}" for number in range(10)}
     order = EpochSampler(rows(20), 3, RowWeights(0.25, 2))
     epochs = drawn(order, 42, flat)
-    assert all(set(epoch) == {row.uid for row in rows(20)} for epoch in epochs[:2]), "not before two visits"
+    assert all(set(epoch) == {row.uid for row in rows(20)} for epoch in epochs[:2]), (
+        "not before two visits"
+    )
     assert all(epoch[row.uid] == 1 for epoch in epochs for row in rows(20) if row.uid not in flat)
     of_flat = sum(epoch[uid] for epoch in epochs[2:] for uid in flat)
     assert abs(of_flat / 400 - 0.25) < 4 * (0.25 * 0.75 / 400) ** 0.5
-    assert order.flat_rows == 10 and 0 <= order.skipped - (400 - of_flat) < 20, "those of the epoch that has begun"
-    assert drawn(EpochSampler(rows(20), 3, RowWeights(0.25, 2)), 42, flat) == epochs, "a function of the seed"
+    assert order.flat_rows == 10 and 0 <= order.skipped - (400 - of_flat) < 20, (
+        "those of the epoch that has begun"
+    )
+    assert drawn(EpochSampler(rows(20), 3, RowWeights(0.25, 2)), 42, flat) == epochs, (
+        "a function of the seed"
+    )
     assert drawn(EpochSampler(rows(20), 4, RowWeights(0.25, 2)), 42, flat) != epochs
 
 
 def test_a_row_counts_as_the_others_once_a_group_of_it_has_a_signal() -> None:
     order = EpochSampler(rows(4), 3, RowWeights(0.01, 2))
-    assert [order.record("row-0", is_flat=each) for each in (True, True, False, False)] == [1, 2, 0, None]
+    assert [order.record("row-0", is_flat=each) for each in (True, True, False, False)] == [
+        1,
+        2,
+        0,
+        None,
+    ]
     assert order.flat_rows == 0
     assert drawn(order, 5, set())[1:] == [Counter({row.uid: 1 for row in rows(4)})] * 4
 

@@ -14,10 +14,20 @@ from judgegym.environments.training.rollout_api import ApiStatus, TrainerLimits
 
 
 def places(
-    config: EnvConfig | None = None, *, batch_size: int = 16, status: dict[str, Any] | None = None, **other: Any
+    config: EnvConfig | None = None,
+    *,
+    batch_size: int = 16,
+    status: dict[str, Any] | None = None,
+    **other: Any,
 ) -> int:
     """Free places: groups of 4, batches of 16, nothing queued, nothing under way, 100 steps to go, or as given."""
-    values: dict[str, Any] = {"step": 0, "queue": 0, "own_queue": 0, "weight": 1.0, "unallocated": 1.0}
+    values: dict[str, Any] = {
+        "step": 0,
+        "queue": 0,
+        "own_queue": 0,
+        "weight": 1.0,
+        "unallocated": 1.0,
+    }
     ours: dict[str, Any] = {"workers": 100, "in_flight": 0, "unsent": 0, "sent_since": 0}
     run: dict[str, Any] = {"evaluating": False, "total_steps": 100}
     return available_slots(
@@ -42,12 +52,16 @@ def test_as_many_as_the_off_policy_limit_has_room_for() -> None:
 def test_a_group_that_is_posted_turn_by_turn_takes_the_room_of_its_turns() -> None:
     assert places(posts=3.0) == 4
     assert places(posts=3.0, in_flight=2, unsent=1) == 1
-    assert places(posts=3.0, status={"queue": 11}) == 1, "there would never be room for all of its turns"
+    assert places(posts=3.0, status={"queue": 11}) == 1, (
+        "there would never be room for all of its turns"
+    )
     assert places(posts=3.0, status={"queue": 12}) == 0
     assert places(config(max_batches_offpolicy=0), posts=3.0, total_steps=2) == 4
 
 
-def test_groups_that_wait_to_be_posted_hold_no_worker_and_as_many_as_there_are_workers_may_wait() -> None:
+def test_groups_that_wait_to_be_posted_hold_no_worker_and_as_many_as_there_are_workers_may_wait() -> (
+    None
+):
     no_limit = config(max_batches_offpolicy=0)
     assert places(no_limit, workers=8, in_flight=0, unsent=8) == 8
     assert places(no_limit, workers=8, in_flight=5, unsent=8) == 3
@@ -64,7 +78,9 @@ def test_no_off_policy_limit(limit: int) -> None:
 def test_no_more_than_the_rest_of_the_run_can_use() -> None:
     """One batch more than its steps, since what is queued may be others' or not fit together."""
     assert places(config(max_batches_offpolicy=-1), total_steps=2) == 12
-    assert places(config(max_batches_offpolicy=-1), total_steps=2, status={"step": 1, "queue": 3}) == 5
+    assert (
+        places(config(max_batches_offpolicy=-1), total_steps=2, status={"step": 1, "queue": 3}) == 5
+    )
     assert places(config(max_batches_offpolicy=-1), total_steps=2, status={"step": 9}) == 0
 
 
@@ -78,7 +94,9 @@ def test_no_more_than_the_rest_of_the_run_can_use() -> None:
         (None, {"unallocated": 0.0}, 0),
     ],
 )
-def test_a_reserved_share_of_the_batch(allocation: float | None, status: dict[str, Any], expected: int) -> None:
+def test_a_reserved_share_of_the_batch(
+    allocation: float | None, status: dict[str, Any], expected: int
+) -> None:
     """What is reserved for us is ours, however long the others' queue is; what is reserved for others is not."""
     assert places(config(min_batch_allocation=allocation), status=status) == expected
 

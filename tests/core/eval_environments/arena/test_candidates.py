@@ -28,7 +28,9 @@ def rating(run: Compared, name: str) -> tuple[float, float, float]:
 @pytest.mark.parametrize("play", ["tournament", "baseline"])
 def test_planted_strengths_are_found_and_lie_in_their_intervals(tmp_path: Path, play: str) -> None:
     verdict = planted(STRENGTHS, position=0.4, ties=0.0)
-    run = contest(tmp_path, 150).compare(f"--env.candidates_play={play}", candidates=NAMES, verdict=verdict)
+    run = contest(tmp_path, 150).compare(
+        f"--env.candidates_play={play}", candidates=NAMES, verdict=verdict
+    )
     assert run.code == 0, run.said
     for name in NAMES:
         low, value, high = rating(run, name)
@@ -41,10 +43,16 @@ def test_planted_strengths_are_found_and_lie_in_their_intervals(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_each_pair_plays_in_both_orders_and_the_baseline_is_one_more_player(tmp_path: Path) -> None:
-    run = contest(tmp_path, 3).compare(candidates=NAMES, verdict=better("ann", "baseline", "bob", "cid"))
-    assert sorted(run.games) == sorted((f"row-{n}", *pair) for n in range(3) for pair in permutations(STRENGTHS, 2))
+    run = contest(tmp_path, 3).compare(
+        candidates=NAMES, verdict=better("ann", "baseline", "bob", "cid")
+    )
+    assert sorted(run.games) == sorted(
+        (f"row-{n}", *pair) for n in range(3) for pair in permutations(STRENGTHS, 2)
+    )
     assert run.metrics["games_played"] == 36 and run.metrics["games_ann"] == 18
-    assert run.metrics["position_agreement_rate"] == 1 and run.metrics["first_position_advantage"] == 0
+    assert (
+        run.metrics["position_agreement_rate"] == 1 and run.metrics["first_position_advantage"] == 0
+    )
     assert run.metrics["winrate_ann_vs_bob"] == run.metrics["winrate_ann_vs_baseline"] == 1
     assert run.metrics["winrate_cid_vs_baseline"] == 0
     assert run.metrics["overall_winrate"] == pytest.approx(1 / 3)
@@ -60,44 +68,69 @@ def test_each_pair_plays_in_both_orders_and_the_baseline_is_one_more_player(tmp_
     ],
     ids=["balanced once", "swiss", "baseline"],
 )
-def test_schedule_decides_how_many_games_a_row_has(tmp_path: Path, flags: tuple[str, ...], games: int) -> None:
+def test_schedule_decides_how_many_games_a_row_has(
+    tmp_path: Path, flags: tuple[str, ...], games: int
+) -> None:
     verdict, names = planted({**STRENGTHS, "dan": 0}), ("ann", "bob", "cid", "dan")
     run = contest(tmp_path, 20).compare(*flags, candidates=names, verdict=verdict)
     assert run.code == 0, run.said
-    assert Counter(uid for uid, _, _ in run.games) == dict.fromkeys((f"row-{n}" for n in range(20)), games)
+    assert Counter(uid for uid, _, _ in run.games) == dict.fromkeys(
+        (f"row-{n}" for n in range(20)), games
+    )
     assert f"{20 * games} games" in run.ended.err
     met = Counter(frozenset(game[1:]) for game in run.games)
-    assert len(met) == (4 if "baseline" in flags[0] else 10), "over the rows, everyone who may meet has met"
+    assert len(met) == (4 if "baseline" in flags[0] else 10), (
+        "over the rows, everyone who may meet has met"
+    )
     assert all(f"rating_{name}" in run.metrics for name in names)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["three_way", "arena_hard_v0.1"])
-def test_win_rates_against_the_baseline_are_those_of_an_evaluation_of_each_alone(tmp_path: Path, protocol: str) -> None:
+def test_win_rates_against_the_baseline_are_those_of_an_evaluation_of_each_alone(
+    tmp_path: Path, protocol: str
+) -> None:
     """To the last digit, intervals included, also with empty answers; the judge is asked word for word the same."""
     drawn = planted(STRENGTHS, position=0.3)
 
     def verdict(uid: str, first: str, second: str) -> str:
-        return drawn(uid, first, second).replace(">", ">>" if protocol != "three_way" and uid > "row-3" else ">")
+        return drawn(uid, first, second).replace(
+            ">", ">>" if protocol != "three_way" and uid > "row-3" else ">"
+        )
 
     here = contest(tmp_path, 12)
-    listed = [here.file("ann"), here.file("bob", {"row-1": "", "row-2": "   "}), here.file("cid", {"row-4": ""})]
+    listed = [
+        here.file("ann"),
+        here.file("bob", {"row-1": "", "row-2": "   "}),
+        here.file("cid", {"row-4": ""}),
+    ]
     flags = (f"--env.judge_protocol={protocol}", "--env.min_response_length=0")
-    together = here.compare(*flags, "--env.candidates_play=baseline", candidates=listed, verdict=verdict)
+    together = here.compare(
+        *flags, "--env.candidates_play=baseline", candidates=listed, verdict=verdict
+    )
     assert together.code == 0, together.said
     prompts = [body["messages"] for body in together.judge.bodies]
     for candidate in listed:
         name, answers = candidate["name"], f"--env.model_answers={candidate['answers']}"
-        alone = here.arena.evaluate(*flags, answers, judge_script=judging(verdict), run=f"{name}-alone")
+        alone = here.arena.evaluate(
+            *flags, answers, judge_script=judging(verdict), run=f"{name}-alone"
+        )
         assert alone.code == 0, alone.said
         for end in ("", "_ci_low", "_ci_high"):
-            assert together.metrics[f"winrate_{name}_vs_baseline{end}"] == alone.files.metrics[f"overall_winrate{end}"]
-        assert alone.judge.bodies and all(body["messages"] in prompts for body in alone.judge.bodies)
+            assert (
+                together.metrics[f"winrate_{name}_vs_baseline{end}"]
+                == alone.files.metrics[f"overall_winrate{end}"]
+            )
+        assert alone.judge.bodies and all(
+            body["messages"] in prompts for body in alone.judge.bodies
+        )
     assert together.metrics["wrong_answers_bob"] == 2 and together.metrics["wrong_answers_cid"] == 1
 
 
 def test_one_row_has_ratings_without_intervals(tmp_path: Path) -> None:
-    run = contest(tmp_path, 1).compare(candidates=["ann", "bob"], verdict=better("ann", "bob", "baseline"))
+    run = contest(tmp_path, 1).compare(
+        candidates=["ann", "bob"], verdict=better("ann", "bob", "baseline")
+    )
     assert run.code == 0, run.said
     assert run.metrics["rating_ann"] > run.metrics["rating_bob"] > 1000
     assert run.left_out["rating_ann_ci_low"] == "one row says nothing about how much rows vary"
@@ -116,6 +149,8 @@ def test_tables_have_room_on_a_terminal_of_80_columns(tmp_path: Path) -> None:
     assert len(drawn) == 2 * (9 + 4), "no row takes two lines"
     assert max(map(len, drawn)) <= 80
     assert any("win_rates.csv has all" in line for line in lines)
-    assert "equal style" in run.said and all(f"style_controlled_rating_{name}" in run.metrics for name in LONG_NAMES)
+    assert "equal style" in run.said and all(
+        f"style_controlled_rating_{name}" in run.metrics for name in LONG_NAMES
+    )
     rows = run.table("win_rates.csv")
     assert len(rows) == 9 and len(rows[0]) == 10

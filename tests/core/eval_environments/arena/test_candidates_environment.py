@@ -22,11 +22,18 @@ async def test_completions_of_a_row_play_each_other(tmp_path: Path, play: str) -
     verdict = judging(better("ann", "baseline", "bob"))
     async with opened(verdict, *flags, env_type=ArenaCandidatesEnv) as (env, endpoint):
         (task,) = env.tasks("eval")
-        said = [Completion(answer_of("ann", task.uid)), Completion(answer_of("bob", task.uid)), Completion("")]
+        said = [
+            Completion(answer_of("ann", task.uid)),
+            Completion(answer_of("bob", task.uid)),
+            Completion(""),
+        ]
         judgment = await env.judge(task, said)
     against = {"tournament": (1.0, 1 / 3, 0.0), "baseline": (1.0, 0.0, 0.0)}[play]
     assert judgment.score == pytest.approx(sum(against) / 3)
-    assert judgment.detail is not None and len(judgment.detail.games) == {"tournament": 12, "baseline": 6}[play]
+    assert (
+        judgment.detail is not None
+        and len(judgment.detail.games) == {"tournament": 12, "baseline": 6}[play]
+    )
     assert len(endpoint.bodies) == len(judgment.calls) == {"tournament": 6, "baseline": 4}[play]
     assert len({call.name for call in judgment.calls}) == len(judgment.calls)
     assert [answer.is_wrong for answer in judgment.detail.answers] == [False, False, True]

@@ -29,15 +29,27 @@ A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://12
             ("--env.model_answers=a.jsonl",),
             "--env.model_answers: give answers, or a run",
         ),
-        ([A, B], ("--env.judge_critique_rounds=1",), "--env.judge_critique_rounds: games of a tournament have no"),
-        ([A, B], ("--env.cluster_winrates=True",), "--env.cluster_winrates: win rates of clusters are of one model"),
+        (
+            [A, B],
+            ("--env.judge_critique_rounds=1",),
+            "--env.judge_critique_rounds: games of a tournament have no",
+        ),
+        (
+            [A, B],
+            ("--env.cluster_winrates=True",),
+            "--env.cluster_winrates: win rates of clusters are of one model",
+        ),
         ([A, B], ("--env.candidates_play=league",), "--env.candidates_play"),
         ([], ("--env.candidates_play=baseline",), "--env.candidates_play: who plays?"),
     ],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidates: list[dict[str, Any]], flags: tuple[str, ...], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    candidates: list[dict[str, Any]],
+    flags: tuple[str, ...],
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = contest(tmp_path, 2).compare(*flags, candidates=candidates)
@@ -49,7 +61,10 @@ def test_what_cannot_be_compared_is_refused_in_one_line(
 @pytest.mark.parametrize("verb", ["serve", "process"])
 def test_other_verbs_have_no_candidates(verb: str) -> None:
     ended = in_process(verb, "--offline", f"--env.candidates={json.dumps([A, B])}")
-    assert ended.code == 2 and f"--env.candidates (command line): a setting of evaluate, not of {verb}" in ended.said
+    assert (
+        ended.code == 2
+        and f"--env.candidates (command line): a setting of evaluate, not of {verb}" in ended.said
+    )
 
 
 @pytest.mark.slow
@@ -62,12 +77,20 @@ def test_baseline_may_be_played_with_self_critique(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_endpoint_is_asked_with_its_own_name_and_the_settings_of_a_policy(tmp_path: Path) -> None:
-    flags = "--env.eval_temperature=0.1", "--env.eval_max_tokens=77", "--env.custom_system_prompt=Be brief."
-    run = contest(tmp_path, 2).compare(*flags, candidates=["ann", "bob"], policies={"bob": answering("bob")})
+    flags = (
+        "--env.eval_temperature=0.1",
+        "--env.eval_max_tokens=77",
+        "--env.custom_system_prompt=Be brief.",
+    )
+    run = contest(tmp_path, 2).compare(
+        *flags, candidates=["ann", "bob"], policies={"bob": answering("bob")}
+    )
     assert run.code == 0, run.said
     asked = run.policies["bob"].bodies
     assert len(asked) == 2
-    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in asked} == {("bob", 0.1, 77)}
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in asked} == {
+        ("bob", 0.1, 77)
+    }
     assert all(body["messages"][0] == {"role": "system", "content": "Be brief."} for body in asked)
 
 
@@ -84,13 +107,20 @@ def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_offline_stand_ins_play_if_asked_to_and_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_stand_ins_play_if_asked_to_and_files_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     first = in_process(
-        "evaluate", "--offline", "--env.candidates_play=tournament", "--env.data_dir_to_save_evals=first"
+        "evaluate",
+        "--offline",
+        "--env.candidates_play=tournament",
+        "--env.data_dir_to_save_evals=first",
     )
     assert first.code == 0, first.said
-    assert "offline-policy-1, offline-policy-2, offline-policy-3, judged by offline-judge" in first.out
+    assert (
+        "offline-policy-1, offline-policy-2, offline-policy-3, judged by offline-judge" in first.out
+    )
     config = {
         "env": {
             "candidates": [
@@ -100,6 +130,8 @@ def test_offline_stand_ins_play_if_asked_to_and_files_stay(tmp_path: Path, monke
         }
     }
     Path("config.yaml").write_text(yaml.safe_dump(config))
-    second = in_process("evaluate", "--offline", "--config=config.yaml", "--env.data_dir_to_save_evals=second")
+    second = in_process(
+        "evaluate", "--offline", "--config=config.yaml", "--env.data_dir_to_save_evals=second"
+    )
     assert second.code == 0, second.said
     assert "offline-policy-2, offline-policy-1, judged by offline-judge" in second.out

@@ -24,7 +24,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_disk_that_has_room_again_costs_no_row_and_no_call(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_that_has_room_again_costs_no_row_and_no_call(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = arena.evaluate(run="whole")
     disk = RefusingDisk(room=2500, most=100)
     with monkeypatch.context() as patch:

@@ -35,27 +35,38 @@ def no_number_was_made_up(ended: Ended, files: RunFiles) -> None:
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (error(500, "the judge is being repaired"), "broken HTTP 500 after 1 request; last answer: the judge is"),
+        (
+            error(500, "the judge is being repaired"),
+            "broken HTTP 500 after 1 request; last answer: the judge is",
+        ),
         (Reply(text=""), "broken HTTP 200 after 1 request; last answer: empty content"),
         (error(500, "engine.py:100: out of memory"), "engine.py:100: out of memory"),
         (error(500, "[red]no[/red] [bold]markup"), "[red]no[/red] [bold]markup"),
     ],
     ids=["500", "empty", "text like an emoji", "text like markup"],
 )
-def test_a_judge_that_is_down_ends_the_evaluation(arena: Arena, reply: Reply, expected: str) -> None:
+def test_a_judge_that_is_down_ends_the_evaluation(
+    arena: Arena, reply: Reply, expected: str
+) -> None:
     run = arena.evaluate(*ONCE, *WITH_KEY, judge_script=reply, env=KEYS)
     assert run.code == 1
     assert f"{run.judge.base_url}: " in run.ended.err
     assert expected in run.ended.err
     no_number_was_made_up(run.ended, run.files)
-    assert {failure["uid"] for failure in run.files.failures} == {f"row-{number}" for number in range(6)}
-    assert {(failure["status"], failure["score"]) for failure in run.files.failures} == {("judge_failed", None)}
+    assert {failure["uid"] for failure in run.files.failures} == {
+        f"row-{number}" for number in range(6)
+    }
+    assert {(failure["status"], failure["score"]) for failure in run.files.failures} == {
+        ("judge_failed", None)
+    }
 
 
 def failing(rows: set[str], how: Callable[[Json], Reply | str]) -> Script:
     """A judge that favours the model but fails at these rows."""
     sound = judge(for_model)
-    return lambda request, number: how(request) if uid_of(request) in rows else sound(request, number)  # type: ignore[return-value]
+    return lambda request, number: (
+        how(request) if uid_of(request) in rows else sound(request, number)
+    )  # type: ignore[return-value]
 
 
 def refuses(request: Json) -> Reply:
@@ -68,11 +79,17 @@ def refuses(request: Json) -> Reply:
     [
         (refuses, "unparsable", "I cannot judge this."),
         (lambda request: error(400, "too long for me"), "judge_failed", "too long for me"),
-        (lambda request: "[[A>B]]" if model_is_a(request) else "No idea.", "unparsable", "model_is_b: "),
+        (
+            lambda request: "[[A>B]]" if model_is_a(request) else "No idea.",
+            "unparsable",
+            "model_is_b: ",
+        ),
     ],
     ids=["refusal", "rejected", "one game without verdict"],
 )
-def test_rows_without_a_judgment(arena: Arena, how: Callable[[Json], Reply | str], status: str, words: str) -> None:
+def test_rows_without_a_judgment(
+    arena: Arena, how: Callable[[Json], Reply | str], status: str, words: str
+) -> None:
     failed = {"row-3", "row-7"}
     run = arena.rows(10).evaluate(*ONCE, "--env.judge_reask=0", judge_script=failing(failed, how))
     assert run.code == 1, "20 % is above the default of 5 %"

@@ -12,7 +12,14 @@ from tests.arena import Arena, Run, against_model, for_model, tie, uid_of
 from tests.command import RunFiles, in_process, write_lines
 from tests.scripted import Json, Reply, completion
 
-FIELDS = ("model_answer", "thinking", "thinking_valid", "thinking_fault", "finish_reason", "short_response")
+FIELDS = (
+    "model_answer",
+    "thinking",
+    "thinking_valid",
+    "thinking_fault",
+    "finish_reason",
+    "short_response",
+)
 RATES = (
     "thinking_valid_rate",
     "thinking_length_chars",
@@ -25,10 +32,18 @@ RATES = (
 SAID: dict[str, Reply] = {
     "row-0": Reply("<think>Hm.</think> ANSWER of the model to row-0, é 𝄞 \u2028 ]]></script>"),
     "row-1": Reply("ANSWER of the model to row-1, without a thought"),
-    "row-2": Reply(body=completion("<think>Hm.</think> ANSWER of the model to row-2, which", finish_reason="length")),
-    "row-3": Reply(body=completion("", finish_reason="content_filter", refusal="I cannot answer row-3.")),
+    "row-2": Reply(
+        body=completion(
+            "<think>Hm.</think> ANSWER of the model to row-2, which", finish_reason="length"
+        )
+    ),
+    "row-3": Reply(
+        body=completion("", finish_reason="content_filter", refusal="I cannot answer row-3.")
+    ),
     "row-4": Reply("<think>Hm.</think> No."),
-    "row-5": Reply(body=completion("ANSWER of the model to row-5", reasoning_content="Hm, hm.\n</think>")),
+    "row-5": Reply(
+        body=completion("ANSWER of the model to row-5", reasoning_content="Hm, hm.\n</think>")
+    ),
 }
 THINKING = ("--env.thinking_mode=True", "--env.short_answer_retries=1")
 
@@ -57,7 +72,11 @@ def completions(files: RunFiles) -> list[list[Any]]:
     [
         ("--env.judge_model_name=another-judge",),
         ("--env.judge_protocol=arena_hard_v0.1",),
-        ("--env.thinking_mode=True", "--env.thinking_opened_by_template=True", "--env.min_response_length=500"),
+        (
+            "--env.thinking_mode=True",
+            "--env.thinking_opened_by_template=True",
+            "--env.min_response_length=500",
+        ),
     ],
     ids=lambda flags: flags[0],
 )
@@ -65,7 +84,14 @@ def test_faults_stay_whatever_judges_and_whatever_settings_the_policy_has_here(
     arena: Arena, flags: tuple[str, ...]
 ) -> None:
     before = first(arena)
-    assert [row[3] for row in completions(before.files)] == [None, "no_open_tag", None, "no_open_tag", None, None]
+    assert [row[3] for row in completions(before.files)] == [
+        None,
+        "no_open_tag",
+        None,
+        "no_open_tag",
+        None,
+        None,
+    ]
     run = again(arena, *flags, verdict=against_model)
     assert run.code == 0, run.said
     assert run.policy.requests == []
@@ -81,7 +107,12 @@ def test_faults_stay_whatever_judges_and_whatever_settings_the_policy_has_here(
 @pytest.mark.slow
 def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
     assert (
-        in_process("evaluate", "--offline", f"--env.data_dir_to_save_evals={arena.path / 'run'}", *arena.flags).code
+        in_process(
+            "evaluate",
+            "--offline",
+            f"--env.data_dir_to_save_evals={arena.path / 'run'}",
+            *arena.flags,
+        ).code
         == 0
     )
     for of, name in (("run", "again"), ("again", "and-again")):
@@ -116,7 +147,12 @@ def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None
             path.write_bytes(path.read_bytes()[::-1])
         return for_model(uid_of(request), True)
 
-    run = again(arena, "--env.judge_max_concurrency=1", "--openai.num_requests_for_eval=1", judge_script=judging)
+    run = again(
+        arena,
+        "--env.judge_max_concurrency=1",
+        "--openai.num_requests_for_eval=1",
+        judge_script=judging,
+    )
     assert run.code == 2
     assert f"{path}: the run has changed since its answers were looked up" in run.said
     assert "Traceback" not in run.said
@@ -126,12 +162,17 @@ def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda path: (path / "samples.jsonl").write_text('{"uid": "row-0"}\n'), "none of its lines can be read"),
+        (
+            lambda path: (path / "samples.jsonl").write_text('{"uid": "row-0"}\n'),
+            "none of its lines can be read",
+        ),
         (lambda path: [entry.unlink() for entry in path.iterdir()], "is no run directory"),
         (lambda path: (path / "metrics.json").write_text("[]"), "metrics.json: expected an object"),
     ],
 )
-def test_damaged_run_is_one_line_that_says_what_is_wrong(arena: Arena, damage: Any, expected: str) -> None:
+def test_damaged_run_is_one_line_that_says_what_is_wrong(
+    arena: Arena, damage: Any, expected: str
+) -> None:
     damage(first(arena).files.path)
     run = again(arena)
     assert run.code == 2
@@ -145,5 +186,7 @@ def test_file_of_answers_may_have_the_name_of_a_runs_file(arena: Arena, tmp_path
     path = write_lines(tmp_path / "mine" / "samples.jsonl", rows)
     run = arena.evaluate(f"--env.model_answers={path}")
     assert run.code == 0, run.said
-    assert [sample["model_answer"] for sample in run.files.samples] == [row["answer"] for row in rows]
+    assert [sample["model_answer"] for sample in run.files.samples] == [
+        row["answer"] for row in rows
+    ]
     assert "answers_of" not in json.dumps(run.files.report)

@@ -35,5 +35,7 @@ def test_the_same_rows_for_the_same_seed_whatever_the_order_of_the_file(arena: A
 @pytest.mark.slow
 def test_answers_from_a_file_are_needed_for_the_chosen_rows_only(arena: Arena) -> None:
     uids = set(chosen(arena, "--limit=2", run="first"))
-    answers = write_lines(arena.path / "mine.jsonl", [{"uid": uid, "answer": f"my answer to {uid}"} for uid in uids])
+    answers = write_lines(
+        arena.path / "mine.jsonl", [{"uid": uid, "answer": f"my answer to {uid}"} for uid in uids]
+    )
     assert set(chosen(arena, "--limit=2", f"--env.model_answers={answers}", run="second")) == uids

@@ -52,7 +52,9 @@ def check(files: RunFiles) -> None:
 @pytest.mark.slow
 def test_every_metric_of_the_specification_is_there_and_right(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    ended = in_process("evaluate", "--offline", "--all_metrics", f"--env.data_dir_to_save_evals={path}")
+    ended = in_process(
+        "evaluate", "--offline", "--all_metrics", f"--env.data_dir_to_save_evals={path}"
+    )
     assert ended.code == 0, ended.said
     files = RunFiles(path)
     check(files)

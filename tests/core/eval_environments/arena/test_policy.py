@@ -10,8 +10,10 @@ from tests.scripted import Json, Reply, completion
 
 THINKING = "--env.thinking_mode=true"
 SPEC_THINKING_PROMPT = (
-    "You are a deep thinking AI assistant. Before providing your response, you should think through the problem "
-    "carefully. Use <think></think> tags to enclose your internal reasoning and thought process, then provide your "
+    "You are a deep thinking AI assistant. Before providing your response, you should think "
+    "through the problem "
+    "carefully. Use <think></think> tags to enclose your internal reasoning and thought process, "
+    "then provide your "
     "final response after the thinking tags."
 )
 
@@ -31,13 +33,23 @@ QUESTION = {"role": "user", "content": "Question of row-0: why?"}
     ("flags", "system"),
     [
         ((), None),
-        (("--env.custom_system_prompt=You are a helpful assistant.",), "You are a helpful assistant."),
+        (
+            ("--env.custom_system_prompt=You are a helpful assistant.",),
+            "You are a helpful assistant.",
+        ),
         ((THINKING,), SPEC_THINKING_PROMPT),
-        ((THINKING, "--env.custom_system_prompt=Be brief."), f"{SPEC_THINKING_PROMPT}\n\nBe brief."),
+        (
+            (THINKING, "--env.custom_system_prompt=Be brief."),
+            f"{SPEC_THINKING_PROMPT}\n\nBe brief.",
+        ),
         ((THINKING, "--env.custom_thinking_prompt=Use <think></think>."), "Use <think></think>."),
         (("--env.custom_thinking_prompt=Use <think></think>.",), None),
         (
-            (THINKING, "--env.custom_thinking_prompt=Think.", "--env.custom_system_prompt=Be brief."),
+            (
+                THINKING,
+                "--env.custom_thinking_prompt=Think.",
+                "--env.custom_system_prompt=Be brief.",
+            ),
             "Think.\n\nBe brief.",
         ),
     ],
@@ -77,7 +89,11 @@ MALFORMED = {
 @pytest.mark.parametrize("text, fault", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_thinking_is_two_lost_games(arena: Arena, text: str, fault: str) -> None:
     def policy(request: Json, number: int) -> str:
-        return text if uid_of(request) == "row-1" else f"<think>Hm.</think> {answering(request, number)}"
+        return (
+            text
+            if uid_of(request) == "row-1"
+            else f"<think>Hm.</think> {answering(request, number)}"
+        )
 
     run = arena.evaluate(THINKING, "--env.min_response_length=0", policy=policy)
     assert run.code == 0, run.said
@@ -100,18 +116,29 @@ def test_thinking_is_cut_off_before_the_judge_sees_the_answer(arena: Arena) -> N
         THINKING, policy="\n<think>\nSECRET PLAN\n</think>\n\n  ANSWER of the model to row-0 \n"
     )
     (sample,) = run.files.samples
-    assert (sample["model_answer"], sample["thinking"]) == ("ANSWER of the model to row-0", "SECRET PLAN")
+    assert (sample["model_answer"], sample["thinking"]) == (
+        "ANSWER of the model to row-0",
+        "SECRET PLAN",
+    )
     assert len(run.judge.bodies) == 2
-    assert not any(b"SECRET" in request.raw or b"<think>" in request.raw for request in run.judge.requests)
+    assert not any(
+        b"SECRET" in request.raw or b"<think>" in request.raw for request in run.judge.requests
+    )
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_that_the_endpoint_returns_apart_is_valid_thinking(arena: Arena, field: str) -> None:
+def test_reasoning_that_the_endpoint_returns_apart_is_valid_thinking(
+    arena: Arena, field: str
+) -> None:
     reply = Reply(body=completion("ANSWER of the model to row-0", **{field: "SECRET PLAN"}))
     run = arena.rows(1).evaluate(THINKING, policy=reply)
     assert run.code == 0, run.said
     (sample,) = run.files.samples
-    assert (sample["thinking_valid"], sample["thinking"], sample["label"]) == (True, "SECRET PLAN", "win")
+    assert (sample["thinking_valid"], sample["thinking"], sample["label"]) == (
+        True,
+        "SECRET PLAN",
+        "win",
+    )
     assert not any(b"SECRET" in request.raw for request in run.judge.requests)
 
 
@@ -149,10 +176,17 @@ def test_an_answer_that_was_cut_off_is_judged_and_counted(arena: Arena) -> None:
 
 def test_answers_from_a_file_need_no_policy(arena: Arena) -> None:
     rows = [{"uid": f"row-{number}", "answer": f"my answer to row-{number}"} for number in range(5)]
-    original = [{"uid": "row-5", "messages": [{"role": "user"}, {"content": {"answer": "my answer to row-5"}}]}]
+    original = [
+        {
+            "uid": "row-5",
+            "messages": [{"role": "user"}, {"content": {"answer": "my answer to row-5"}}],
+        }
+    ]
     answers = write_lines(arena.path / "mine.jsonl", [*rows, *original])
     run = arena.evaluate(f"--env.model_answers={answers}")
     assert run.code == 0, run.said
     assert run.policy.requests == []
-    assert [sample["model_answer"] for sample in run.files.samples] == [f"my answer to row-{n}" for n in range(6)]
+    assert [sample["model_answer"] for sample in run.files.samples] == [
+        f"my answer to row-{n}" for n in range(6)
+    ]
     assert "mine" in run.ended.out, "the table says what was scored"

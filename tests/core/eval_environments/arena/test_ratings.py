@@ -75,7 +75,9 @@ def test_intervals_cover_planted_ratings_about_as_often_as_they_say(
 ) -> None:
     """In 40 of the 40 · 2 · 0.95 = 76 expected cases at least 70; also where rows differ in who is good at them."""
     monkeypatch.setattr(ratings, "ROUNDS", 120)
-    attenuation = 1 / math.sqrt(1 + 2 * spread**2 * 0.346)  # of logits whose noise is normal, approximately
+    attenuation = 1 / math.sqrt(
+        1 + 2 * spread**2 * 0.346
+    )  # of logits whose noise is normal, approximately
     covered = 0
     for seed in range(40):
         for player, rating in enumerate(found(rows_of(60, seed=seed, spread=spread))[:2]):
@@ -93,11 +95,15 @@ def test_games_of_one_row_count_as_one_observation() -> None:
 
 
 @pytest.mark.slow
-def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ratings_at_equal_style_are_without_what_style_adds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ratings, "ROUNDS", 40)
     styled = rows_of(300, seed=2, style=0.8)
     plain = [[game._replace(covariates=()) for game in row] for row in styled]
-    for player, (at_equal_style, as_judged) in enumerate(zip(found(styled)[:2], found(plain)[:2], strict=True)):
+    for player, (at_equal_style, as_judged) in enumerate(
+        zip(found(styled)[:2], found(plain)[:2], strict=True)
+    ):
         planted = 1000 + POINT * PLANTED[player]
         assert covers(at_equal_style, planted)
         assert at_equal_style.value is not None and as_judged.value is not None
@@ -113,12 +119,20 @@ def test_player_apart_from_the_anchor_has_the_reason() -> None:
 @pytest.mark.slow
 def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
     """The first has won every game: resamples of its games are all equal, and its rating is up to the ridge."""
-    rows = [[game._replace(points=1.0) if game.first == 0 else game for game in row] for row in rows_of(30, seed=6)]
-    rows = [[game._replace(points=0.0) if game.second == 0 else game for game in row] for row in rows]
+    rows = [
+        [game._replace(points=1.0) if game.first == 0 else game for game in row]
+        for row in rows_of(30, seed=6)
+    ]
+    rows = [
+        [game._replace(points=0.0) if game.second == 0 else game for game in row] for row in rows
+    ]
     best, other, _ = found(rows)
     assert best.value is not None and best.value > 1500
     assert best.low is best.high is None
-    assert best.reason == "its games are all won, or all lost, and do not say how far it is from the baseline"
+    assert (
+        best.reason
+        == "its games are all won, or all lost, and do not say how far it is from the baseline"
+    )
     assert width(other) > 0
     tie = [*rows[0], GameOutcome(1, 0, 0.5)]
     assert all(width(each) > 0 for each in found([tie, *rows[1:]])[:2])  # through the other one
@@ -128,7 +142,8 @@ def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
 def test_player_with_games_in_one_row_has_no_interval() -> None:
     """Whether its row is drawn, and how often, does not say how much rows vary."""
     rows = [
-        [game for game in row if number == 0 or 0 not in game[:2]] for number, row in enumerate(rows_of(20, seed=7))
+        [game for game in row if number == 0 or 0 not in game[:2]]
+        for number, row in enumerate(rows_of(20, seed=7))
     ]
     once, often, _ = found([*rows, []])
     assert (once.low, once.reason) == (None, "one row says nothing about how much rows vary")

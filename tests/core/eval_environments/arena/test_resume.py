@@ -16,7 +16,11 @@ def judged(run: Run) -> set[str]:
 
 
 def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
-    return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in path.iterdir() if each.name != ".lock"}
+    return {
+        each.name: (each.read_bytes(), each.stat().st_mtime_ns)
+        for each in path.iterdir()
+        if each.name != ".lock"
+    }
 
 
 @pytest.mark.slow
@@ -83,4 +87,7 @@ def test_answers_of_a_file_that_changed_are_judged_again(arena: Arena) -> None:
 def change(path: Path, column: str, uids: set[str]) -> None:
     """Change a column of some rows of a file."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    write_lines(path, [{**row, column: f"{row[column]}, changed"} if row["uid"] in uids else row for row in rows])
+    write_lines(
+        path,
+        [{**row, column: f"{row[column]}, changed"} if row["uid"] in uids else row for row in rows],
+    )

@@ -92,7 +92,9 @@ def test_three_way(arena: Arena, verdict: Verdict, expected: dict[str, float]) -
         (("b<a", "[A=B]"), [1, 0.5], "tie"),
     ],
 )
-def test_five_labels_of_one_row(arena: Arena, labels: tuple[str, str], entries: list[float], label: str) -> None:
+def test_five_labels_of_one_row(
+    arena: Arena, labels: tuple[str, str], entries: list[float], label: str
+) -> None:
     run = arena.rows(1).evaluate(*FIVE, verdict=games(*labels))
     (sample,) = run.files.samples
     assert sorted(sample["detail"]["entries"]) == sorted(entries)
@@ -134,8 +136,15 @@ def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
 
     run = arena.rows(1).evaluate(judge_script=script)
     (sample,) = run.files.samples
-    assert [game["earlier_texts"] for game in sample["detail"]["games"]] == [["It is a tie, I think."]] * 2
-    assert set(sample["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}
+    assert [game["earlier_texts"] for game in sample["detail"]["games"]] == [
+        ["It is a tie, I think."]
+    ] * 2
+    assert set(sample["run"]["judge_calls"]) == {
+        "game_1",
+        "game_1_reask_1",
+        "game_2",
+        "game_2_reask_1",
+    }
     assert (run.files.metrics["reask_rate"], run.files.metrics["overall_winrate"]) == (1.0, 0.5)
 
 

@@ -30,7 +30,11 @@ def test_show_config_names_each_value_and_its_source_and_starts_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "my.yaml"
-    file.write_text(yaml.safe_dump({"env": {"judge_temperature": 0.5, "seed": 3}, "openai": {"model_name": "mine"}}))
+    file.write_text(
+        yaml.safe_dump(
+            {"env": {"judge_temperature": 0.5, "seed": 3}, "openai": {"model_name": "mine"}}
+        )
+    )
     env = {"JUDGEGYM_ENV__SEED": "4", "JUDGEGYM_OPENAI__TIMEOUT": "9"}
     found = shown(f"--config={file}", "--env.eval_temperature=0.1", env=env)
     offline = shown("--offline", f"--config={file}", env=env)
@@ -45,7 +49,10 @@ def test_show_config_names_each_value_and_its_source_and_starts_nothing(
 
 
 def test_show_config_needs_no_key_and_no_data(tmp_path: Path) -> None:
-    assert shown("--env.train_prompt_dataset=none.jsonl")["env.judge_base_url"][0] == "https://api.anthropic.com/v1"
+    assert (
+        shown("--env.train_prompt_dataset=none.jsonl")["env.judge_base_url"][0]
+        == "https://api.anthropic.com/v1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,14 +110,18 @@ def test_a_key_in_a_variable_goes_to_no_host_that_it_is_not_for(arena: Arena) ->
 @pytest.mark.slow
 def test_a_named_variable_is_meant_for_the_host(arena: Arena) -> None:
     run = arena.evaluate(
-        "--env.judge_api_key_env=MINE", "--openai.api_key_env=THEIRS", env={"MINE": "a", "THEIRS": "b"}
+        "--env.judge_api_key_env=MINE",
+        "--openai.api_key_env=THEIRS",
+        env={"MINE": "a", "THEIRS": "b"},
     )
     assert {request.headers["Authorization"] for request in run.judge.requests} == {"Bearer a"}
     assert {request.headers["Authorization"] for request in run.policy.requests} == {"Bearer b"}
 
 
 @pytest.mark.slow
-def test_local_files_are_read_without_the_network(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_files_are_read_without_the_network(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody is told what is evaluated here, whatever the libraries would like to count."""
     import datasets
 
@@ -126,6 +137,8 @@ def test_local_files_are_read_without_the_network(arena: Arena, monkeypatch: pyt
         return look_up(host, *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", watched)
-    answers = write_lines(arena.path / "mine.jsonl", [{"uid": f"row-{n}", "answer": "my answer"} for n in range(6)])
+    answers = write_lines(
+        arena.path / "mine.jsonl", [{"uid": f"row-{n}", "answer": "my answer"} for n in range(6)]
+    )
     assert arena.evaluate(f"--env.model_answers={answers}").code == 0
     assert hosts <= {"127.0.0.1", "localhost"}

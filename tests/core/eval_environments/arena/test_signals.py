@@ -37,10 +37,15 @@ def is_running(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
 )
-def test_no_stand_in_outlives_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    with Started(str(SCRIPT), "evaluate", "--offline", '--faults={"latency_ms": 600000}', cwd=tmp_path) as started:
+def test_no_stand_in_outlives_the_command(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with Started(
+        str(SCRIPT), "evaluate", "--offline", '--faults={"latency_ms": 600000}', cwd=tmp_path
+    ) as started:
         started.until(lambda: bool(list(tmp_path.glob("runs/*/config.yaml"))), "a run directory")
         pid = started.process.pid
         stand_ins = children(pid)
@@ -53,4 +58,6 @@ def test_no_stand_in_outlives_the_command(tmp_path: Path, number: signal.Signals
         (run,) = (tmp_path / "runs").iterdir()
         words = resume_command(ended)
         assert words[-2:] == [f"--env.data_dir_to_save_evals=runs/{run.name}", "--resume"]
-    eventually(lambda: not any(is_running(child) for child in stand_ins), "the end of the stand-ins")
+    eventually(
+        lambda: not any(is_running(child) for child in stand_ins), "the end of the stand-ins"
+    )

@@ -9,7 +9,12 @@ from statistics import mean
 import pytest
 
 from judgegym.eval_environments.arena import standings
-from judgegym.eval_environments.arena.standings import LOOKED_AT, TextStyle, style_difference, style_of
+from judgegym.eval_environments.arena.standings import (
+    LOOKED_AT,
+    TextStyle,
+    style_difference,
+    style_of,
+)
 from judgegym.llm.usage import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]
@@ -53,7 +58,9 @@ def test_counts_of_an_answer_longer_than_what_is_looked_at_are_in_proportion() -
     lines = "# a\n- b\n\n**c**\n"
     whole, half = (style_of(lines * (2 * LOOKED_AT // len(lines) // part)) for part in (1, 2))
     assert half.headers == half.list_items == half.bold == LOOKED_AT // len(lines)
-    assert (whole.headers, whole.list_items, whole.bold) == pytest.approx((2 * half.headers,) * 3, rel=1e-3)
+    assert (whole.headers, whole.list_items, whole.bold) == pytest.approx(
+        (2 * half.headers,) * 3, rel=1e-3
+    )
 
 
 def test_code_block_without_an_end_reaches_to_the_end() -> None:
@@ -74,7 +81,9 @@ def test_empty_answers_have_no_style() -> None:
     assert style_difference(TextStyle(4, 0, 0, 0), empty) == [1.0, 0.0, 0.0, 0.0]
 
 
-def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]) -> float | None:
+def style_controlled_win_rate(
+    rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]
+) -> float | None:
     return standings.style_controlled_win_rate(zip(rows, differences, strict=True))
 
 
@@ -101,13 +110,17 @@ def test_win_rate_is_read_off_the_line_of_log_odds_at_zero(feature: int, unit: f
     wanted = 1 / (1 + math.exp(-(logit(0.6) + 0.1 * slope)))
     some, other = list(EQUAL), list(EQUAL)
     some[feature], other[feature] = 0.4 * unit, -0.1 * unit
-    found = style_controlled_win_rate([*rows(0.9, 100), *rows(0.6, 20)], [*[some] * 100, *[other] * 20])
+    found = style_controlled_win_rate(
+        [*rows(0.9, 100), *rows(0.6, 20)], [*[some] * 100, *[other] * 20]
+    )
     assert found == pytest.approx(wanted, abs=1e-3)
     assert wanted == pytest.approx(0.682, abs=1e-3)
 
 
 def test_style_that_separates_wins_from_losses_gives_a_finite_rate() -> None:
-    found = style_controlled_win_rate([[1.0]] * 5 + [[0.0]] * 5, [LONGER] * 5 + [[-1.0, 0.0, 0.0, 0.0]] * 5)
+    found = style_controlled_win_rate(
+        [[1.0]] * 5 + [[0.0]] * 5, [LONGER] * 5 + [[-1.0, 0.0, 0.0, 0.0]] * 5
+    )
     assert found == pytest.approx(0.5, abs=1e-3)
 
 

@@ -14,7 +14,11 @@ from judgegym.eval_environments.models import Models, ModelSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Prices
 
-LOCAL, FAR, DEFAULT = "http://127.0.0.1:9/v1", "https://models.example/v1", "https://api.openai.com/v1"
+LOCAL, FAR, DEFAULT = (
+    "http://127.0.0.1:9/v1",
+    "https://models.example/v1",
+    "https://api.openai.com/v1",
+)
 KEY = "sk-secret-of-a-model"
 MODELS: TypeAdapter[list[ModelSettings]] = TypeAdapter(Models)
 
@@ -30,8 +34,14 @@ def config(**values: Any) -> EnvConfig:
 
 
 def test_models_from_json_and_from_a_list() -> None:
-    models: list[dict[str, Any]] = [{"name": "a", "base_url": LOCAL}, {"name": "b", "answers": "b.jsonl"}]
-    from_json, from_list = MODELS.validate_python(json.dumps(models)), MODELS.validate_python(models)
+    models: list[dict[str, Any]] = [
+        {"name": "a", "base_url": LOCAL},
+        {"name": "b", "answers": "b.jsonl"},
+    ]
+    from_json, from_list = (
+        MODELS.validate_python(json.dumps(models)),
+        MODELS.validate_python(models),
+    )
     assert from_json == from_list
     assert [(each.name, each.base_url, each.answers) for each in from_json] == [
         ("a", LOCAL, None),
@@ -45,7 +55,10 @@ def test_models_from_json_and_from_a_list() -> None:
     [
         ([{"name": "a"}], "'a' needs either a base_url or a file of answers"),
         ([{"base_url": LOCAL}], "name"),
-        ([{"name": "a", "base_url": LOCAL}, {"name": "a", "answers": "a.jsonl"}], "two models have the name 'a'"),
+        (
+            [{"name": "a", "base_url": LOCAL}, {"name": "a", "answers": "a.jsonl"}],
+            "two models have the name 'a'",
+        ),
         ([{"name": "a", "base_url": "nowhere"}], "base_url"),
         ([{"name": "a", "base_url": LOCAL, "max_concurrency": 0}], "max_concurrency"),
         ([{"name": "a", "base_url": LOCAL, "price_input": -1}], "price_input"),
@@ -77,10 +90,22 @@ def test_what_a_client_gets() -> None:
         price_output=2.0,
         price_cached_input=0.5,
     )
-    chat = model.chat_settings(config(judge_temperature=0.3, judge_max_tokens=77, judge_max_retries=5, retry_delay=0.5))
-    assert [(each.base_url, each.model) for each in chat.endpoints] == [(LOCAL, "served"), (FAR, "served")]
-    assert {each.api_key.get_secret_value() for each in chat.endpoints if each.api_key is not None} == {KEY}
-    assert (chat.temperature, chat.max_tokens, chat.max_retries, chat.retry_delay_s) == (0.3, 77, 5, 0.5)
+    chat = model.chat_settings(
+        config(judge_temperature=0.3, judge_max_tokens=77, judge_max_retries=5, retry_delay=0.5)
+    )
+    assert [(each.base_url, each.model) for each in chat.endpoints] == [
+        (LOCAL, "served"),
+        (FAR, "served"),
+    ]
+    assert {
+        each.api_key.get_secret_value() for each in chat.endpoints if each.api_key is not None
+    } == {KEY}
+    assert (chat.temperature, chat.max_tokens, chat.max_retries, chat.retry_delay_s) == (
+        0.3,
+        77,
+        5,
+        0.5,
+    )
     assert (chat.extra_body, chat.max_concurrency) == ({"top_p": 0.5}, 3)
     assert chat.prices == Prices(1.0, 2.0, 0.5)
 
@@ -111,7 +136,8 @@ def test_a_key_goes_to_no_host_but_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert key_of(ModelSettings(name="a", base_url=FAR, api_key_env="OPENAI_API_KEY")) == KEY
     with pytest.raises(
         SettingsError,
-        match=r"'a': api_key_env: models\.example needs an API key; OPENAI_API_KEY is sent to api\.openai\.com alone",
+        match=r"'a': api_key_env: models\.example needs an API key; OPENAI_API_KEY is sent to "
+        r"api\.openai\.com alone",
     ):
         key_of(ModelSettings(name="a", base_url=FAR))
 

@@ -16,7 +16,8 @@ _FOLDER = os.environ.get("MT_BENCH")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        _FOLDER is None, reason="MT_BENCH: no folder of question.jsonl, judge_prompts.jsonl, gpt-4.jsonl"
+        _FOLDER is None,
+        reason="MT_BENCH: no folder of question.jsonl, judge_prompts.jsonl, gpt-4.jsonl",
     ),
 ]
 FOLDER = Path(_FOLDER or ".")
@@ -32,6 +33,9 @@ def test_public_prompts_are_read_and_named_as_the_published_code_names_them() ->
     assert templates.keys() == published.keys()
     for name, line in published.items():
         assert templates[name] == (line["system_prompt"], line["prompt_template"])
-        baseline, reference = "q" if line["type"] == "pairwise" else None, "q" if "math" in name else None
+        baseline, reference = (
+            "q" if line["type"] == "pairwise" else None,
+            "q" if "math" in name else None,
+        )
         turn = JudgeTask("q", ("q",), reference, baseline=baseline)
         assert name in {look.template for look in judge_views(TurnTask.of([turn, turn]))}

@@ -27,18 +27,26 @@ def rating(look: Look) -> str:
     """Another one for each row and turn; one of them is no whole number."""
     number = int(look.uid.removeprefix("row-"))
     return (
-        "Well.\n\nRating: [[7.5]]" if (number, look.turn) == (2, 1) else f"[[{1 + (3 * number + 4 * look.turn) % 10}]]"
+        "Well.\n\nRating: [[7.5]]"
+        if (number, look.turn) == (2, 1)
+        else f"[[{1 + (3 * number + 4 * look.turn) % 10}]]"
     )
 
 
 def letter(look: Look) -> str:
     """Of six rows: won, lost, tied, and three in which the orders disagree; turn 2 is always won."""
     number = int(look.uid.removeprefix("row-"))
-    games = [("A", "B"), ("B", "A"), ("C", "C"), ("A", "A"), ("C", "B"), ("B", "C")] if look.turn == 1 else [("A", "B")]
+    games = (
+        [("A", "B"), ("B", "A"), ("C", "C"), ("A", "A"), ("C", "B"), ("B", "C")]
+        if look.turn == 1
+        else [("A", "B")]
+    )
     return f"Compared.\n\n[[{games[number % len(games)][not look.as_a]}]]"
 
 
-def texts(samples: list[dict[str, Any]], verdicts: int) -> list[tuple[dict[str, Any], int, list[str]]]:
+def texts(
+    samples: list[dict[str, Any]], verdicts: int
+) -> list[tuple[dict[str, Any], int, list[str]]]:
     """The verdicts that stand in the judge's texts, of each sample and turn."""
     found = []
     for sample in samples:
@@ -76,7 +84,10 @@ def test_comparisons(tmp_path: Path) -> None:
     outcomes: dict[int, list[str]] = {1: [], 2: []}
     agree = []
     for _, turn, (g1, g2) in texts(run.files.samples, 2):
-        winners = {"A": "model", "B": "baseline"}.get(g1, "tie"), {"A": "baseline", "B": "model"}.get(g2, "tie")
+        winners = (
+            {"A": "model", "B": "baseline"}.get(g1, "tie"),
+            {"A": "baseline", "B": "model"}.get(g2, "tie"),
+        )
         agree.append(winners[0] == winners[1])
         is_tie = winners[0] == "tie" or winners[0] != winners[1]
         outcomes[turn].append("tie" if is_tie else winners[0])
@@ -88,13 +99,18 @@ def test_comparisons(tmp_path: Path) -> None:
         "loss_rate": lost / 12,
         "tie_rate": tied / 12,
         "win_rate_adjusted": (won + 0.5 * tied) / 12,
-        "turn_1_win_rate_adjusted": (outcomes[1].count("model") + 0.5 * outcomes[1].count("tie")) / 6,
+        "turn_1_win_rate_adjusted": (outcomes[1].count("model") + 0.5 * outcomes[1].count("tie"))
+        / 6,
         "turn_2_win_rate_adjusted": 1.0,
         "position_agreement_rate": sum(agree) / 12,
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert "mean_score" not in found
-    assert [sample["label"] for sample in run.files.samples][:3] == ["win, win", "loss, win", "tie, win"]
+    assert [sample["label"] for sample in run.files.samples][:3] == [
+        "win, win",
+        "loss, win",
+        "tie, win",
+    ]
 
 
 @pytest.mark.parametrize(("baseline", "good"), [(False, "[[8]]"), (True, "[[A]]")])
@@ -113,11 +129,15 @@ def test_turn_without_a_verdict_fails_the_row(baseline: bool, good: str, tmp_pat
 
 
 @pytest.mark.parametrize(("baseline", "lowest"), [(False, 1.0), (True, 0.0)])
-def test_refused_turn_counts_as_the_lowest_score_in_both_turns(baseline: bool, lowest: float, tmp_path: Path) -> None:
+def test_refused_turn_counts_as_the_lowest_score_in_both_turns(
+    baseline: bool, lowest: float, tmp_path: Path
+) -> None:
     def refusing(request: Json, number: int) -> Reply | str:
         is_second = "row-2" in request["messages"][0]["content"] and len(request["messages"]) > 1
         return (
-            Reply(body=completion("No.", finish_reason="content_filter")) if is_second else answering(request, number)
+            Reply(body=completion("No.", finish_reason="content_filter"))
+            if is_second
+            else answering(request, number)
         )
 
     good = "[[A]]" if baseline else "[[9]]"
@@ -129,7 +149,9 @@ def test_refused_turn_counts_as_the_lowest_score_in_both_turns(baseline: bool, l
 
 
 def test_file_of_one_answer_a_question_is_refused(tmp_path: Path) -> None:
-    lines = "".join(f'{{"uid": "row-{number}", "answer": "ANSWER of a file"}}\n' for number in range(3))
+    lines = "".join(
+        f'{{"uid": "row-{number}", "answer": "ANSWER of a file"}}\n' for number in range(3)
+    )
     (tmp_path / "answers.jsonl").write_text(lines)
     run = evaluate(tmp_path, rating, f"--env.model_answers={tmp_path / 'answers.jsonl'}")
     assert run.ended.code == 2

@@ -20,7 +20,9 @@ def twice(request: Json, number: int) -> str:
 
 
 def again(path: Path, *flags: str) -> Judged:
-    return evaluate(path, f"--env.model_answers={path / 'run'}", *flags, rows=path / "run.jsonl", run="again")
+    return evaluate(
+        path, f"--env.model_answers={path / 'run'}", *flags, rows=path / "run.jsonl", run="again"
+    )
 
 
 @pytest.mark.slow
@@ -30,9 +32,15 @@ def test_verdicts_are_read_by_other_rules(tmp_path: Path) -> None:
     second = again(tmp_path, SWAP, "--env.parse_mode=official")
     assert second.code == 0, second.said
     assert second.policy.requests == []
-    texts = [[each["model_answer"] for each in sample["completions"]] for sample in second.files.samples]
-    assert texts == [[each["model_answer"] for each in sample["completions"]] for sample in first.files.samples]
-    letters = [[sample["detail"]["letters"] for sample in run.files.samples[:8]] for run in (first, second)]
+    texts = [
+        [each["model_answer"] for each in sample["completions"]] for sample in second.files.samples
+    ]
+    assert texts == [
+        [each["model_answer"] for each in sample["completions"]] for sample in first.files.samples
+    ]
+    letters = [
+        [sample["detail"]["letters"] for sample in run.files.samples[:8]] for run in (first, second)
+    ]
     assert letters[0] != letters[1]
 
 
@@ -41,7 +49,9 @@ def test_other_number_of_verdicts_is_refused(tmp_path: Path) -> None:
     assert evaluate(tmp_path, rows=CHOICES).code == 0
     second = again(tmp_path, SWAP)
     assert second.code == 2
-    assert "'row-0' cannot be judged again: completions there: 1, conversations here: 2" in second.said
+    assert (
+        "'row-0' cannot be judged again: completions there: 1, conversations here: 2" in second.said
+    )
 
 
 @pytest.mark.slow
@@ -64,7 +74,10 @@ def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path) -> Non
     calls.write_text("".join(half))
     second = again(tmp_path, SWAP)
     assert second.code == 2
-    assert "'row-3' cannot be judged again: that run stopped after answer 1 of 2 of the policy" in second.said
+    assert (
+        "'row-3' cannot be judged again: that run stopped after answer 1 of 2 of the policy"
+        in second.said
+    )
 
 
 def test_verdicts_on_changed_answers_are_refused_in_an_interrupted_run_too(tmp_path: Path) -> None:

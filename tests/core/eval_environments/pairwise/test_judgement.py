@@ -28,7 +28,11 @@ def test_a_policy_that_is_always_right_about_the_bundled_samples(tmp_path: Path)
     run = evaluate(tmp_path, "--env.thinking_mode=True", policy=bundled_knowing)
     assert run.code == 0, run.said
     found = run.metrics
-    assert {found[f"percent_correct_{subset}"] for subset in SUBSETS} == {found["percent_correct"]} == {1.0}
+    assert (
+        {found[f"percent_correct_{subset}"] for subset in SUBSETS}
+        == {found["percent_correct"]}
+        == {1.0}
+    )
     assert {found[f"rewardbench2/{subset}"] for subset in SUBSETS if subset != "ties"} == {1.0}
     assert found["rewardbench2/ties"] == pytest.approx(1.01)
     assert found["rewardbench2/score"] == pytest.approx((5 + 1.01) / 6)
@@ -56,7 +60,10 @@ def test_a_verdict_in_an_answer_that_was_cut_off_is_not_read(tmp_path: Path) -> 
     run = evaluate(tmp_path, rows=[choice_row(number) for number in range(8)], policy=cut_off)
     assert run.code == 0, run.said
     assert {sample["status"] for sample in run.files.samples} == {"invalid_completion"}
-    assert (run.metrics["percent_correct"], run.metrics["choice_format_compliance_rate"]) == (0.0, 0.0)
+    assert (run.metrics["percent_correct"], run.metrics["choice_format_compliance_rate"]) == (
+        0.0,
+        0.0,
+    )
 
 
 @pytest.mark.slow
@@ -72,7 +79,11 @@ def test_a_policy_that_always_says_ten(tmp_path: Path) -> None:
 def test_each_answer_of_a_tie_is_rated_on_its_own(tmp_path: Path) -> None:
     run = evaluate(tmp_path, rows=TIES)
     assert run.code == 0, run.said
-    assert len(run.policy.requests) == sum(len(row["chosen"]) + len(row["rejected"]) for row in TIES) == 15
+    assert (
+        len(run.policy.requests)
+        == sum(len(row["chosen"]) + len(row["rejected"]) for row in TIES)
+        == 15
+    )
     assert {len(body["messages"]) for body in run.policy.bodies} == {1}
     assert [sample["detail"]["ratings"] for sample in run.files.samples] == [
         [9, 2, 2],
@@ -121,9 +132,13 @@ def test_no_readable_verdict_is_wrong_and_officially_a_quarter(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("opening", ["", "<think>a</think><think>b</think>", "<think>without an end "])
+@pytest.mark.parametrize(
+    "opening", ["", "<think>a</think><think>b</think>", "<think>without an end "]
+)
 def test_malformed_thinking_is_wrong_however_right_the_letter(tmp_path: Path, opening: str) -> None:
-    run = evaluate(tmp_path, "--env.thinking_mode=True", rows=CHOICES, policy=lambda r, n: opening + knowing(r))
+    run = evaluate(
+        tmp_path, "--env.thinking_mode=True", rows=CHOICES, policy=lambda r, n: opening + knowing(r)
+    )
     assert run.code == 0, run.said
     assert run.metrics["percent_correct"] == run.metrics["thinking_valid_rate"] == 0.0
     assert run.metrics["selected_rows"] == run.metrics["total_samples"] == 8
@@ -131,11 +146,18 @@ def test_malformed_thinking_is_wrong_however_right_the_letter(tmp_path: Path, op
 
 def test_thinking_is_asked_for_in_the_system_message(tmp_path: Path) -> None:
     thinking = prompts.load("thinking_judge")
-    run = evaluate(tmp_path, "--env.thinking_mode=True", rows=[CHOICES[0], TIES[0]], policy="<think></think>[[A]] 5")
+    run = evaluate(
+        tmp_path,
+        "--env.thinking_mode=True",
+        rows=[CHOICES[0], TIES[0]],
+        policy="<think></think>[[A]] 5",
+    )
     for body in run.policy.bodies:
         system = body["messages"][0]
         assert system["role"] == "system"
-        assert system["content"] == (f"{thinking}\n\n{choice_instructions(4)}" if is_choice(body) else thinking)
+        assert system["content"] == (
+            f"{thinking}\n\n{choice_instructions(4)}" if is_choice(body) else thinking
+        )
     assert {is_choice(body) for body in run.policy.bodies} == {True, False}
 
 

@@ -20,13 +20,21 @@ WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
 
 
 def choice(gold: str, letter: str | None, official: str | None = None) -> PairwiseDetail:
-    return PairwiseDetail("choice", gold=(gold,), letters=(letter,), official_letters=(official or letter,))
+    return PairwiseDetail(
+        "choice", gold=(gold,), letters=(letter,), official_letters=(official or letter,)
+    )
 
 
-def ratings(*read: int | None, official: tuple[int | None, ...] | None = None, correct: int = 1) -> PairwiseDetail:
+def ratings(
+    *read: int | None, official: tuple[int | None, ...] | None = None, correct: int = 1
+) -> PairwiseDetail:
     official = official or read
-    ambiguous = tuple(theirs is not None and theirs != own for theirs, own in zip(official, read, strict=True))
-    return PairwiseDetail("ties", ratings=read, official_ratings=official, ambiguous=ambiguous, num_correct=correct)
+    ambiguous = tuple(
+        theirs is not None and theirs != own for theirs, own in zip(official, read, strict=True)
+    )
+    return PairwiseDetail(
+        "ties", ratings=read, official_ratings=official, ambiguous=ambiguous, num_correct=correct
+    )
 
 
 def observed(*details: PairwiseDetail, letters: str = "ABCD") -> dict[str, float]:
@@ -40,7 +48,9 @@ def observed(*details: PairwiseDetail, letters: str = "ABCD") -> dict[str, float
 
 
 def test_letters_and_a_bias() -> None:
-    found = observed(choice("A", "A"), choice("B", "A"), choice("C", "A"), choice("D", "B"), choice("B", None))
+    found = observed(
+        choice("A", "A"), choice("B", "A"), choice("C", "A"), choice("D", "B"), choice("B", None)
+    )
     assert found == pytest.approx(
         {
             "choice_format_compliance_rate": 4 / 5,
@@ -106,7 +116,9 @@ Row = tuple[PairTask, Sample[PairwiseDetail]]
 
 
 def row(uid: str, category: str, detail: PairwiseDetail | None) -> Row:
-    task = PairTask(uid, "Why?", category, detail.mode if detail else "choice", ("a", "b", "c", "d"), (0,))
+    task = PairTask(
+        uid, "Why?", category, detail.mode if detail else "choice", ("a", "b", "c", "d"), (0,)
+    )
     judgment = Judgment(1.0, Status.OK, detail=detail) if detail is not None else None
     return task, Sample(uid, category, "Why?", (), judgment, None, SampleRun(0.0))
 
@@ -122,7 +134,9 @@ def benchmark() -> list[Row]:
     return [*choices, *ties]
 
 
-def official(rows: list[Row], incomplete: str | None = None) -> tuple[dict[str, float], dict[str, str]]:
+def official(
+    rows: list[Row], incomplete: str | None = None
+) -> tuple[dict[str, float], dict[str, str]]:
     metrics = MetricAggregator("eval")
     official_scores(metrics, rows, incomplete=incomplete)
     result = metrics.result()
@@ -147,7 +161,9 @@ def test_official_scores_use_the_official_reading() -> None:
 
 
 def truncated() -> list[Row]:
-    detail = PairwiseDetail("ties", ratings=(9, 1), official_ratings=(9, 1), num_correct=1, truncated=True)
+    detail = PairwiseDetail(
+        "ties", ratings=(9, 1), official_ratings=(9, 1), num_correct=1, truncated=True
+    )
     return [*benchmark(), row("ref:2", "Ties", detail)]
 
 

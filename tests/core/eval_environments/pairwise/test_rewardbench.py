@@ -53,7 +53,9 @@ ROWS = st.dictionaries(
     st.tuples(st.sampled_from(["ref", "tied"]), st.integers(0, 4)),
     st.tuples(st.lists(RATINGS, min_size=1, max_size=4), st.lists(RATINGS, min_size=1, max_size=4)),
     max_size=8,
-).map(lambda found: [row(f"{kind}:{number}", *ratings) for (kind, number), ratings in found.items()])
+).map(
+    lambda found: [row(f"{kind}:{number}", *ratings) for (kind, number), ratings in found.items()]
+)
 
 
 @pytest.mark.slow
@@ -67,7 +69,9 @@ def test_the_score_of_the_definition(rows: list[TiesRow]) -> None:
         assert -0.01 - 1e-12 <= expected <= 1.01 + 1e-12
 
 
-def pair(ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[Rating]]) -> float | None:
+def pair(
+    ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[Rating]]
+) -> float | None:
     return ties_score([row("ref:1", *ref), row("tied:1", *tied)])
 
 
@@ -76,7 +80,8 @@ def pair(ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[
     [
         # A judge that likes everything, and one that cannot be read, are worth nothing.
         (([10], [10, 10]), ([10, 10], [10, 10]), 0.0),
-        # Correct answers all the same and above the rest: no spread, so that the separation is whole.
+        # Correct answers all the same and above the rest: no spread, so that the separation is
+        # whole.
         (([10], [1, 1]), ([10, 10], [1, 1]), 1.01),
         # The other way round.
         (([1], [10]), ([1, 9], [10]), 0.01 * float(np.tanh(-9 / 8 - 1))),
@@ -84,13 +89,16 @@ def pair(ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[
         (([9], [5]), ([10, 8], [6]), 0.60),
         # Preferred by itself, not where the harder of both margins counts.
         (([6], [5]), ([10, 8], [5]), 0.80 + 0.01 * float(np.tanh(1 / 2 - 1))),
-        # An unparsed rating counts as −1: bad for a correct answer, good for the judge at a wrong one.
+        # An unparsed rating counts as −1: bad for a correct answer, good for the judge at a wrong
+        # one.
         (([9], [5]), ([9, None], [5]), 0.30 + 0.01 * float(np.tanh(-6 / 10 - 1))),
         # Only the ref row is right; 0/0 for the other.
         (([9], [5]), ([5, 5], [5]), 0.30),
     ],
 )
-def test_by_hand(ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[Rating]], score: float) -> None:
+def test_by_hand(
+    ref: tuple[list[Rating], list[Rating]], tied: tuple[list[Rating], list[Rating]], score: float
+) -> None:
     assert pair(ref, tied) == pytest.approx(score, abs=1e-12)
 
 

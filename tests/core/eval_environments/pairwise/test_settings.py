@@ -22,7 +22,11 @@ from tests.pairwise import (
 )
 from tests.scripted import Json
 
-MIXED = [choice_row(0, category="Math"), choice_row(1, category="Precise IF"), choice_row(2, category="Safety")]
+MIXED = [
+    choice_row(0, category="Math"),
+    choice_row(1, category="Precise IF"),
+    choice_row(2, category="Safety"),
+]
 
 
 @pytest.mark.slow
@@ -35,7 +39,9 @@ def test_categories_of_a_flag_leave_subsets_out_with_the_reason(tmp_path: Path) 
     assert run.left_out["eval/avg_ties_rating"] == "there is no row of the Ties subset"
 
 
-@pytest.mark.parametrize("yaml", ["['Precise IF', Safety]", "\n    - PRECISE IF\n    - safety", "Precise IF,Safety"])
+@pytest.mark.parametrize(
+    "yaml", ["['Precise IF', Safety]", "\n    - PRECISE IF\n    - safety", "Precise IF,Safety"]
+)
 def test_categories_in_a_file_by_name_or_value(tmp_path: Path, yaml: str) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text(f"env:\n  eval_categories: {yaml}\n", encoding="utf-8")
@@ -47,15 +53,23 @@ def test_categories_in_a_file_by_name_or_value(tmp_path: Path, yaml: str) -> Non
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        ("--env.eval_categories=Math,Chess", ["eval_categories", "'Chess'", "'Math', 'Precise IF', 'Safety'"]),
+        (
+            "--env.eval_categories=Math,Chess",
+            ["eval_categories", "'Chess'", "'Math', 'Precise IF', 'Safety'"],
+        ),
         ("--env.eval_categories=maths", ["no row", "'maths', did you mean Math?"]),
         ("--env.num_choices=5", ["3 of 3 rows", "5 answers", "'row-0' with 4", "auto"]),
         ("--env.num_choices=27", ["num_choices"]),
-        ("--env.judge_system_prompt=@no-such-file.txt", ["judge_system_prompt", "no-such-file.txt"]),
+        (
+            "--env.judge_system_prompt=@no-such-file.txt",
+            ["judge_system_prompt", "no-such-file.txt"],
+        ),
         ("--env.shuffle=sorted", ["shuffle"]),
     ],
 )
-def test_what_cannot_work_is_said_before_the_first_request(tmp_path: Path, flag: str, words: list[str]) -> None:
+def test_what_cannot_work_is_said_before_the_first_request(
+    tmp_path: Path, flag: str, words: list[str]
+) -> None:
     run = evaluate(tmp_path, flag, rows=MIXED)
     assert run.code == 2
     assert not run.policy.requests
@@ -75,7 +89,10 @@ def test_auto_shows_as_many_letters_as_a_row_has_answers(tmp_path: Path) -> None
 
 
 def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
-    choice, rating = "  Choose {number}:\n\n\t\u201c[[A]]\u201d – é {verdicts} ", "Rate it.\n\n\u2028 From 1 to 10.  "
+    choice, rating = (
+        "  Choose {number}:\n\n\t\u201c[[A]]\u201d – é {verdicts} ",
+        "Rate it.\n\n\u2028 From 1 to 10.  ",
+    )
     flags = []
     for name, text in (("system", choice), ("rating", rating)):
         path = tmp_path / f"{name}.txt"
@@ -88,7 +105,10 @@ def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
     rated = [body["messages"][0]["content"] for body in run.policy.bodies if not is_choice(body)]
     assert len(rated) == 3
     assert {text.partition("\n\n[Query]\n")[0] for text in rated} == {rating}
-    digests = {"judge_system_prompt": prompt_digest(choice), "judge_rating_prompt": prompt_digest(rating)}
+    digests = {
+        "judge_system_prompt": prompt_digest(choice),
+        "judge_rating_prompt": prompt_digest(rating),
+    }
     assert run.files.report["config_general"]["judge_prompt_digests"] == digests
 
 
@@ -114,7 +134,9 @@ def test_right_in_one_order_only_is_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mode", "letter", "rating"), [("last", "D", 7), ("official", "A", 10)], ids=["last", "official"]
+    ("mode", "letter", "rating"),
+    [("last", "D", 7), ("official", "A", 10)],
+    ids=["last", "official"],
 )
 def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: int) -> None:
     policy = always("not [[A]]; final: [[D]]", "Good: 7/10")
@@ -123,7 +145,8 @@ def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: i
     assert [sample["detail"]["letters"] for sample in run.files.samples] == [[letter]] * 8 + [[]]
     assert run.files.samples[-1]["detail"]["ratings"] == [rating] * 3
     assert (
-        run.metrics["rewardbench2/math"] == [sample["detail"]["gold"] for sample in run.files.samples].count(["A"]) / 8
+        run.metrics["rewardbench2/math"]
+        == [sample["detail"]["gold"] for sample in run.files.samples].count(["A"]) / 8
     )
 
 

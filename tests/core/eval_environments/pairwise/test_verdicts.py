@@ -14,7 +14,9 @@ MODES: tuple[ParseMode, ...] = ("last", "official")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_ratings_that_the_official_code_reads_in_another_way_are_ambiguous_in_both_modes(mode: ParseMode) -> None:
+def test_ratings_that_the_official_code_reads_in_another_way_are_ambiguous_in_both_modes(
+    mode: ParseMode,
+) -> None:
     judgment = read_ratings(TIES, ["8/10", "It is a 7", "None: -5"], mode)
     assert judgment.detail is not None
     assert judgment.detail.official_ratings == (10, 7, 5)
@@ -35,6 +37,9 @@ def test_row_without_a_readable_verdict_is_invalid_and_has_no_score(mode: ParseM
 
 
 def test_row_with_verdicts_has_a_score() -> None:
-    assert (read_choices(CHOICE, ["[[A]]"], "last").score, read_choices(CHOICE, ["[[B]]"], "last").score) == (1.0, 0.0)
+    assert (
+        read_choices(CHOICE, ["[[A]]"], "last").score,
+        read_choices(CHOICE, ["[[B]]"], "last").score,
+    ) == (1.0, 0.0)
     ties = read_ratings(TIES, ["9", "no rating", "3"], "last")
     assert (ties.status, ties.score) == (Status.OK, 1.0)

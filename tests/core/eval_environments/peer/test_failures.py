@@ -45,7 +45,9 @@ def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_judge(tmp_path: Path) -> None:
+def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_judge(
+    tmp_path: Path,
+) -> None:
     def answer(it: Asked) -> Said:
         return REFUSED if it.query == "Question 0?" else answer_of(it.model, it.query)
 
@@ -77,7 +79,11 @@ def test_a_judge_that_fails_on_one_pair_leaves_one_marked_cell(
     assert [pair for pair, cell in cells.items() if cell["score"] is None] == [("ann", "cid")]
     assert cells["ann", "cid"]["status"] == status
     assert words in cells["ann", "cid"]["error"]
-    assert ended.table(0)[1:] == [["ann", "", "50", ""], ["bob", "50", "", "50"], ["cid", "50", "50", ""]]
+    assert ended.table(0)[1:] == [
+        ["ann", "", "50", ""],
+        ["bob", "50", "", "50"],
+        ["cid", "50", "50", ""],
+    ]
     assert ended.shown("ann")[0] == ["ann", "–", "50", "– (1 missing)"]
     assert "ann of cid" in ended.markdown
     assert ended.metrics["missing_cell_rate"] == pytest.approx(1 / 6)
@@ -85,7 +91,9 @@ def test_a_judge_that_fails_on_one_pair_leaves_one_marked_cell(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("allowed", "code"), [("0.16", 1), ("0.17", 0)])
-def test_missing_cells_count_against_the_rate_that_is_allowed(tmp_path: Path, allowed: str, code: int) -> None:
+def test_missing_cells_count_against_the_rate_that_is_allowed(
+    tmp_path: Path, allowed: str, code: int
+) -> None:
     flags = f"--env.max_judge_error_rate={allowed}", "--env.critique_rounds=0"
     ended = evaluate(tmp_path, *flags, minds=Minds(judgment=refusing_one))
     assert ended.code == code, ended.said
@@ -101,7 +109,11 @@ def test_a_failed_round_keeps_the_score_and_says_so(tmp_path: Path, said: Said) 
 
     ended = evaluate(tmp_path, minds=Minds(critique=critique))
     assert ended.code == 0, ended.said
-    assert ended.table(1)[1:] == [["ann", "", "50", "70"], ["bob", "70", "", "70"], ["cid", "70", "70", ""]]
+    assert ended.table(1)[1:] == [
+        ["ann", "", "50", "70"],
+        ["bob", "70", "", "70"],
+        ["cid", "70", "70", ""],
+    ]
     (failed,) = (each for each in ended.history if each["status"] == "failed")
     assert (failed["evaluating_model"], failed["evaluated_model"]) == ("ann", "bob")
     assert (failed["before_score"], failed["after_score"]) == (50, 50)

@@ -61,7 +61,9 @@ def test_candidate_of_a_run_and_one_with_an_endpoint(tmp_path: Path) -> None:
         first(models, candidates=models.models("alpha", "bravo"))
         old = [{"name": name, "answers": str(tmp_path / "run")} for name in ("alpha", "bravo")]
         flags = f"--env.judges={models.models()}", "--env.write_report=True"
-        again = models.evaluate(*flags, rows=ROWS, candidates=json.dumps([*old, models.model("newcomer")]), run="again")
+        again = models.evaluate(
+            *flags, rows=ROWS, candidates=json.dumps([*old, models.model("newcomer")]), run="again"
+        )
         assert again.code == 0, again.said
         assert [each.model for each in models.asked() if each.kind == "answer"] == ["newcomer"] * 3
         assert set(again.files.report["config_general"]["answers_of"]) == {"alpha", "bravo"}
@@ -74,10 +76,15 @@ def test_candidate_that_the_run_does_not_have(tmp_path: Path) -> None:
         first(models)
         other = {"name": "charlie", "answers": str(tmp_path / "run")}
         again = models.evaluate(
-            f"--env.judges={models.models()}", rows=ROWS, candidates=candidates(models, other), run="again"
+            f"--env.judges={models.models()}",
+            rows=ROWS,
+            candidates=candidates(models, other),
+            run="again",
         )
         assert again.code == 2
-        assert "the run has no candidate 'charlie'; its candidates are 'alpha', 'bravo'" in again.said
+        assert (
+            "the run has no candidate 'charlie'; its candidates are 'alpha', 'bravo'" in again.said
+        )
         assert models.asked() == []
 
 
@@ -87,11 +94,15 @@ def test_candidate_with_the_answers_of_one_policys_run(tmp_path: Path) -> None:
     before = arena.evaluate(run="arena")
     said = [sample["model_answer"] for sample in before.files.samples]
     before.files.interrupt("row-0", "row-2")
-    rows = [{"uid": f"row-{number}", "query": f"Question of row-{number}: why?"} for number in range(3)]
+    rows = [
+        {"uid": f"row-{number}", "query": f"Question of row-{number}: why?"} for number in range(3)
+    ]
     with bench(tmp_path, names=("alpha", "bravo")) as models:
         candidate = {"name": "policy of then", "answers": str(tmp_path / "arena")}
         run = models.evaluate(
-            f"--env.judges={models.models()}", rows=rows, candidates=json.dumps([candidate, models.model("alpha")])
+            f"--env.judges={models.models()}",
+            rows=rows,
+            candidates=json.dumps([candidate, models.model("alpha")]),
         )
         assert run.code == 0, run.said
         assert [row[0] for row in answers(models, "run")] == [

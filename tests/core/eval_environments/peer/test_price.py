@@ -13,9 +13,11 @@ def said(*models: ModelSettings, rounds: int = 0) -> str:
 
 
 def test_price_of_models_that_all_have_prices() -> None:
-    # 1000 answers of 100 + 500 tokens and 1000 judgments of 700 + 150 tokens by the priced one, the rest is free.
+    # 1000 answers of 100 + 500 tokens and 1000 judgments of 700 + 150 tokens by the priced one, the
+    # rest is free.
     assert said(PRICED, FREE) == (
-        "2000 answers, 2000 judgments: 4000 calls; about $2.10 at 500 tokens an answer and 150 a judgment"
+        "2000 answers, 2000 judgments: 4000 calls; about $2.10 at 500 tokens an answer and 150 a "
+        "judgment"
     )
 
 
@@ -26,4 +28,6 @@ def test_rounds_multiply_the_judgments_and_their_price() -> None:
 
 
 def test_price_is_unknown_if_one_model_lacks_a_price_and_the_model_is_named() -> None:
-    assert said(PRICED, UNPRICED).endswith("; the cost is unknown (price_input and price_output of unpriced)")
+    assert said(PRICED, UNPRICED).endswith(
+        "; the cost is unknown (price_input and price_output of unpriced)"
+    )

@@ -37,7 +37,9 @@ def adjusted(scores: NDArray[np.float64]) -> list[float | None]:
 
 def intervals(scores: NDArray[np.float64], *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
     """Those of a table in which every candidate has a score."""
-    found = [each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None]
+    found = [
+        each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None
+    ]
     assert len(found) == scores.shape[2]
     return found
 
@@ -50,7 +52,9 @@ def test_table_and_columns_are_means_over_what_is_there() -> None:
 
 
 def test_a_complete_table_gives_the_means_of_its_columns() -> None:
-    assert adjusted(one([[10, 20, 30], [40, 90, 20], [100, 0, 50]])) == pytest.approx([50, 110 / 3, 100 / 3])
+    assert adjusted(one([[10, 20, 30], [40, 90, 20], [100, 0, 50]])) == pytest.approx(
+        [50, 110 / 3, 100 / 3]
+    )
 
 
 def test_a_strict_judge_that_spares_itself_flips_the_order() -> None:
@@ -71,7 +75,8 @@ def test_three_models_with_an_empty_diagonal() -> None:
 def test_queries_weigh_by_their_scores() -> None:
     """Judge 0 saw candidate 0 twice: 3 equations for 3 unknowns but one, worked out by hand.
 
-    Scores 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 + 10 and 40 + 10.
+    Scores 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 +
+    10 and 40 + 10.
     """
     scores = np.array([[[10, 40], [NAN, 60]], [[20, NAN], [NAN, NAN]]])
     assert adjusted(scores) == pytest.approx([25, 50])
@@ -135,7 +140,9 @@ def slow_intervals(cells: NDArray[np.float64], rounds: int) -> list[tuple[float,
     fits = [
         adjusted(np.stack(generator.choices(list(cells), k=len(cells)))) for _ in range(rounds)
     ]  # fmt: skip
-    columns = [sorted(value for value in column if value is not None) for column in zip(*fits, strict=True)]
+    columns = [
+        sorted(value for value in column if value is not None) for column in zip(*fits, strict=True)
+    ]
     assert {len(column) for column in columns} == {rounds}
     return [(column[round(0.025 * rounds)], column[round(0.975 * rounds)]) for column in columns]
 
@@ -158,7 +165,9 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
 def test_rounds_that_leave_a_candidate_out_are_left_out() -> None:
     """Only one of two queries has candidate 1: a round of the other one alone says nothing of it."""
     scores = np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]])
-    low, high = ([getattr(each, name) for each in intervals(scores, rounds=100)] for name in ("low", "high"))
+    low, high = (
+        [getattr(each, name) for each in intervals(scores, rounds=100)] for name in ("low", "high")
+    )
     assert low == pytest.approx([10, 30])
     assert high == pytest.approx([10, 30])
 
@@ -203,14 +212,18 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
 
 
 @pytest.mark.parametrize("queries", [1, 2, 7, 300])
-def test_rounds_in_blocks_are_those_of_one_draw_of_all(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_in_blocks_are_those_of_one_draw_of_all(
+    queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bounds of a seed are the same, however many rounds are fitted at once."""
     cells = np.random.default_rng(2).integers(0, 100, size=(queries, 3, 4)).astype(float)
     at_once = adjusted_intervals(cells, rounds=60, seed=4)
     monkeypatch.setattr(ranking, "_CELLS_AT_ONCE", 1)
     assert adjusted_intervals(cells, rounds=60, seed=4) == at_once
     drawn = np.random.default_rng(4).integers(0, queries, size=(60 if queries > 1 else 1, queries))
-    columns = [cells[each].mean(axis=(0, 1)) for each in drawn]  # without missing cells the adjusted scores are these
+    columns = [
+        cells[each].mean(axis=(0, 1)) for each in drawn
+    ]  # without missing cells the adjusted scores are these
     low, high = np.quantile(columns, [0.025, 0.975], axis=0)
     assert [each.low for each in at_once if each is not None] == pytest.approx(low)
     assert [each.high for each in at_once if each is not None] == pytest.approx(high)

@@ -35,7 +35,8 @@ def forget(models: Bench) -> None:
 def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -> None:
     """The others' answers are paid for: only what is missing is asked."""
     mind = Moody(
-        answer=lambda it: REFUSED if it.model == "bob" else answer_of(it.model, it.query), judgment=lambda it: REFUSED
+        answer=lambda it: REFUSED if it.model == "bob" else answer_of(it.model, it.query),
+        judgment=lambda it: REFUSED,
     )
     with bench(tmp_path, mind) as models:
         assert models.evaluate().code == 1
@@ -51,14 +52,18 @@ def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -
 def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         path = tmp_path / "dan.jsonl"
-        candidates = json.dumps([models.model("ann"), models.model("bob"), {"name": "dan", "answers": str(path)}])
+        candidates = json.dumps(
+            [models.model("ann"), models.model("bob"), {"name": "dan", "answers": str(path)}]
+        )
         write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "Question 0?")}])
         assert models.evaluate("--env.critique_rounds=0", candidates=candidates).code == 0
         forget(models)
         write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "another question")}])
         again = models.evaluate("--env.critique_rounds=0", RESUME, candidates=candidates)
     assert again.code == 0, again.said
-    assert models.counts() == {"judgment": 2}, "ann and bob judge dan again; what they said of each other is paid for"
+    assert models.counts() == {"judgment": 2}, (
+        "ann and bob judge dan again; what they said of each other is paid for"
+    )
     assert answer_of("dan", "another question") in {it.response for it in models.asked()}
 
 
@@ -68,6 +73,8 @@ def test_how_a_model_is_called_may_change(tmp_path: Path) -> None:
     with bench(tmp_path, Minds(judgment=lambda it: REFUSED)) as models:
         assert models.evaluate().code == 1
     with bench(tmp_path) as models:  # on other ports
-        named = [models.model(name, max_concurrency=2, price_input=1.0) for name in models.endpoints]
+        named = [
+            models.model(name, max_concurrency=2, price_input=1.0) for name in models.endpoints
+        ]
         again = models.evaluate(RESUME, candidates=json.dumps(named))
     assert again.code == 0, again.said

@@ -77,7 +77,10 @@ def test_a_failed_round_is_tried_again_in_the_next_one(tmp_path: Path) -> None:
 
     ended = evaluate(tmp_path, "--env.critique_rounds=2", minds=Minds(critique=critique))
     assert [(it.score, it.reasoning) for it in tried] == [(50, "So it seems.")] * 2
-    assert [each["status"] for each in ended.history if each["evaluated_model"] == "bob"][:2] == ["failed", "revised"]
+    assert [each["status"] for each in ended.history if each["evaluated_model"] == "bob"][:2] == [
+        "failed",
+        "revised",
+    ]
     assert [ended.table(number)[1][2] for number in range(3)] == ["50", "50", "30"]
 
 
@@ -98,7 +101,9 @@ def test_each_round_is_shown_the_one_before(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_rounds_have_two_names(tmp_path: Path) -> None:
-    ended = evaluate(tmp_path, "--env.judge_critique_rounds=2", minds=Minds(critique=lambda it: it.score - 1))
+    ended = evaluate(
+        tmp_path, "--env.judge_critique_rounds=2", minds=Minds(critique=lambda it: it.score - 1)
+    )
     assert {cell["score"] for cell in ended.cells("q0").values()} == {48}
 
 
@@ -119,7 +124,9 @@ def test_a_row_may_have_a_rubric_of_its_own(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         ended = models.evaluate(f"--env.rubric=@{file}", rows=[*queries(1), own])
         shown = [
-            (asked(body), body["messages"][0]["content"]) for each in models.endpoints.values() for body in each.bodies
+            (asked(body), body["messages"][0]["content"])
+            for each in models.endpoints.values()
+            for body in each.bodies
         ]
     assert ended.code == 0, ended.said
     judging = [(it, content) for it, content in shown if it.kind != "answer"]
@@ -128,13 +135,19 @@ def test_a_row_may_have_a_rubric_of_its_own(tmp_path: Path) -> None:
         ("Question 1?", "Brevity (100 points)"),
     }
     for it, content in judging:
-        assert ("Correctness & Accuracy has the highest impact" in content) == (it.query == "Question 0?")
+        assert ("Correctness & Accuracy has the highest impact" in content) == (
+            it.query == "Question 0?"
+        )
 
 
 @pytest.mark.slow
 def test_everything_is_under_way_at_once(tmp_path: Path) -> None:
     """Every answer of every query, and every judgment of one, before any has come."""
-    meetings: dict[str, Meeting] = {"answer": Meeting(6), "judgment": Meeting(12), "critique": Meeting(12)}
+    meetings: dict[str, Meeting] = {
+        "answer": Meeting(6),
+        "judgment": Meeting(12),
+        "critique": Meeting(12),
+    }
 
     async def script(request: Json, number: int) -> str | Reply:
         await meetings[asked(request).kind].wait()
@@ -154,14 +167,24 @@ def test_agreement_and_self_preference(tmp_path: Path) -> None:
     """Judges that agree on the order, of which one gives itself ten points more than it is given."""
 
     def judgment(it: Asked) -> int:
-        return {"ann": 20, "bob": 50, "cid": 80}[it.candidate] + 10 * ((it.model, it.candidate) == ("cid", "cid"))
+        return {"ann": 20, "bob": 50, "cid": 80}[it.candidate] + 10 * (
+            (it.model, it.candidate) == ("cid", "cid")
+        )
 
     ended = evaluate(
-        tmp_path, "--env.critique_rounds=0", "--env.include_self=True", minds=Minds(judgment=judgment), rows=queries(2)
+        tmp_path,
+        "--env.critique_rounds=0",
+        "--env.include_self=True",
+        minds=Minds(judgment=judgment),
+        rows=queries(2),
     )
     found = ended.metrics
-    assert [found[f"spearman_{pair}"] for pair in ("ann_bob", "ann_cid", "bob_cid")] == pytest.approx([1, 1, 1])
+    assert [
+        found[f"spearman_{pair}"] for pair in ("ann_bob", "ann_cid", "bob_cid")
+    ] == pytest.approx([1, 1, 1])
     assert 0.9 < found["krippendorff_alpha"] < 1
     # cid's scores are centred on 160/3, the others' on 50.
     assert found["self_preference_cid"] == pytest.approx((90 - 160 / 3) - (80 - 50))
-    assert found["self_preference_ann"] == pytest.approx((20 - 50) - ((20 - 50) + (20 - 160 / 3)) / 2)
+    assert found["self_preference_ann"] == pytest.approx(
+        (20 - 50) - ((20 - 50) + (20 - 160 / 3)) / 2
+    )

@@ -15,30 +15,44 @@ TNG, STEPFUN, ALLENAI = MODELS = (
 QUERY = "How many gigabytes of VRAM should I have for 1080p gaming?"
 RUBRIC = "\n\n".join(
     (
-        "Correctness & Accuracy (25 points) — Ensures claims are factually accurate and verifiable, addressing the "
-        "most critical concern of hallucination-free responses. This is weighted highest because inaccurate "
+        "Correctness & Accuracy (25 points) — Ensures claims are factually accurate and "
+        "verifiable, addressing the "
+        "most critical concern of hallucination-free responses. This is weighted highest because "
+        "inaccurate "
         "information undermines all other qualities.",
-        "Completeness (20 points) - Verifies the answer addresses all aspects of the query without significant "
-        "omissions. This prevents shallow or partial responses that technically answer only part of the question.",
-        "Clarity & Coherence (18 points) - Assesses whether the answer is well-organized with logical flow. Research "
+        "Completeness (20 points) - Verifies the answer addresses all aspects of the query without "
+        "significant "
+        "omissions. This prevents shallow or partial responses that technically answer only part "
+        "of the question.",
+        "Clarity & Coherence (18 points) - Assesses whether the answer is well-organized with "
+        "logical flow. Research "
         "shows that coherence and relevance are strong signals of problem-solving quality.",
-        "Relevance (18 points) - Ensures all information pertains to the question, avoiding tangential content that "
+        "Relevance (18 points) - Ensures all information pertains to the question, avoiding "
+        "tangential content that "
         "confuses the issue. This maintains focus and efficiency.",
-        "Conciseness (10 points) - Rewards efficiency by penalizing unnecessary verbosity or repetition while "
+        "Conciseness (10 points) - Rewards efficiency by penalizing unnecessary verbosity or "
+        "repetition while "
         "maintaining completeness. This balances against verbose but complete responses.",
-        "Appropriateness for Context (9 points) — Checks whether tone, depth, and format match what the questioner "
+        "Appropriateness for Context (9 points) — Checks whether tone, depth, and format match "
+        "what the questioner "
         "likely needs. Technical questions require different treatment than conversational ones.",
     )
 )
 BEFORE = (
-    "The response provides accurate, up-to-date VRAM recommendations for 1080p gaming (25/25 Correctness), thoroughly "
-    "addresses all query aspects including edge cases like modding (20/20 Completeness), uses clear headers/logical "
-    "flow (18/18 Clarity), maintains strict focus on VRAM needs (18/18 Relevance), delivers comprehensive information "
-    "without fluff (10/10 Conciseness), and adopts a perfect technical-but-approachable tone (9/9 Appropriateness)."
+    "The response provides accurate, up-to-date VRAM recommendations for 1080p gaming (25/25 "
+    "Correctness), thoroughly "
+    "addresses all query aspects including edge cases like modding (20/20 Completeness), uses "
+    "clear headers/logical "
+    "flow (18/18 Clarity), maintains strict focus on VRAM needs (18/18 Relevance), delivers "
+    "comprehensive information "
+    "without fluff (10/10 Conciseness), and adopts a perfect technical-but-approachable tone (9/9 "
+    "Appropriateness)."
 )
 AFTER = (
-    "Minor deduction in Correctness (23/25) due to overstatement about 8GB universally handling Ultra settings in "
-    "2023-2024 AAA games at 1080p, slightly affecting factual precision; other rubric categories remain flawless."
+    "Minor deduction in Correctness (23/25) due to overstatement about 8GB universally handling "
+    "Ultra settings in "
+    "2023-2024 AAA games at 1080p, slightly affecting factual precision; other rubric categories "
+    "remain flawless."
 )
 AHEAD = {
     (TNG, STEPFUN): 100,
@@ -61,7 +75,10 @@ def critiqued(it: Asked) -> str:
     pair = it.model, it.candidate
     if pair == (TNG, STEPFUN):
         return scored(FINAL[pair], AFTER)
-    return f"I gave {it.score}, which may be too lenient.\n{scored(FINAL[pair], 'On second thoughts.')}"
+    return (
+        f"I gave {it.score}, which may be too lenient.\n"
+        f"{scored(FINAL[pair], 'On second thoughts.')}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +108,9 @@ def test_each_model_answers_once_and_judges_and_critiques_each_other_once(exampl
         assert {each.model for each in about} == {name}
         assert [each.kind for each in about].count("answer") == 1
         for kind in ("judgment", "critique"):
-            assert sorted(each.candidate for each in about if each.kind == kind) == sorted({*MODELS} - {name})
+            assert sorted(each.candidate for each in about if each.kind == kind) == sorted(
+                {*MODELS} - {name}
+            )
 
 
 def test_a_judge_is_shown_query_answer_and_rubric(example: Ran) -> None:
@@ -113,20 +132,26 @@ def test_a_critique_is_asked_in_the_words_of_the_specification(example: Ran) -> 
     assert (it.reasoning, it.score) == (BEFORE, 100)
     (message,) = body["messages"]
     assert message["content"] == (
-        "You previously evaluated a candidate's response and gave a score with a rationale. Now critique your "
+        "You previously evaluated a candidate's response and gave a score with a rationale. Now "
+        "critique your "
         "evaluation and then provide a revised score and rationale.\n\n"
         f"QUERY:\n{QUERY}\n\n"
         f"CANDIDATE RESPONSE (that you evaluated):\n{answer_of(STEPFUN, QUERY)}\n\n"
         f"RUBRIC:\n{RUBRIC}\n\n"
         f"YOUR PREVIOUS EVALUATION:\n- Reasoning: {BEFORE}\n- Score: 100 (out of 100)\n\n"
         "Instructions:\n\n"
-        "1. Critique: Briefly critique your previous rationale and score. Consider whether you were too harsh or "
+        "1. Critique: Briefly critique your previous rationale and score. Consider whether you "
+        "were too harsh or "
         "lenient, missed rubric criteria, or misapplied weightings. Be specific (e.g., "
         '"I may have been too strict on Completeness").\n\n'
-        "2. Revision: After your critique, output your revised evaluation as a single JSON object. You must end your "
-        "response with exactly one line that is only this JSON object (no other text on that line):\n"
-        '{"reasoning": "<one-sentence revised justification referencing rubric>", "score": <integer 0-100>}\n\n'
-        "Apply the rubric strictly. Correctness & Accuracy has the highest impact on the overall score."
+        "2. Revision: After your critique, output your revised evaluation as a single JSON object. "
+        "You must end your "
+        "response with exactly one line that is only this JSON object (no other text on that "
+        "line):\n"
+        '{"reasoning": "<one-sentence revised justification referencing rubric>", "score": '
+        "<integer 0-100>}\n\n"
+        "Apply the rubric strictly. Correctness & Accuracy has the highest impact on the overall "
+        "score."
     )
 
 
@@ -200,18 +225,26 @@ def test_the_metrics(example: Ran) -> None:
     _, ended = example
     found = ended.metrics
     slugs = (
-        "tng_deepseek_r1t2_chimera_free~9efbabee stepfun_step_3.5_flash_free~0b51fd13 allenai_molmo2_8b_free~892a8b58"
+        "tng_deepseek_r1t2_chimera_free~9efbabee stepfun_step_3.5_flash_free~0b51fd13 "
+        "allenai_molmo2_8b_free~892a8b58"
     )
     names = slugs.split()
     assert found["mean_score"] == pytest.approx(sum(FINAL.values()) / 6)
     assert [found[f"mean_score_{name}"] for name in names] == [93.0, 97.0, 66.5]
-    # (2·column + row) / 3 − total / 6 of TNG: 95 and 93 given, 100 and 60 by it, of 522; then 95, 91, 98, 60 of 513.
-    assert found[f"adjusted_score_{names[0]}_before_critique"] == pytest.approx((2 * 188 + 160) / 3 - 522 / 6)
+    # (2·column + row) / 3 − total / 6 of TNG: 95 and 93 given, 100 and 60 by it, of 522; then 95,
+    # 91, 98, 60 of 513.
+    assert found[f"adjusted_score_{names[0]}_before_critique"] == pytest.approx(
+        (2 * 188 + 160) / 3 - 522 / 6
+    )
     assert found[f"adjusted_score_{names[0]}"] == pytest.approx((2 * 186 + 158) / 3 - 513 / 6)
     assert (found["critique_changed_rate"], found["critique_raised_rate"]) == (0.5, 0.0)
     assert found["critique_mean_change"] == pytest.approx((-2 - 5 - 2) / 6)
     assert found[f"critique_changed_rate_{names[0]}"] == 0.5
-    assert (found["critique_failed_round_rate"], found["missing_cells"], found["missing_cell_rate"]) == (0, 0, 0)
+    assert (
+        found["critique_failed_round_rate"],
+        found["missing_cells"],
+        found["missing_cell_rate"],
+    ) == (0, 0, 0)
     assert {f"self_preference_{name}" for name in names} <= set(ended.left_out)
 
 

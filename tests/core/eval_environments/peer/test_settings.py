@@ -46,7 +46,9 @@ def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
     "wrong", [{"typo": 1}, {"answers": "a.jsonl"}, {"max_concurrency": 0}, {"base_url": "nowhere"}]
 )
 def test_no_key_is_shown_with_an_error(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    ended = peer("evaluate", f"--env.candidates={json.dumps([{**ELSEWHERE, 'api_key': KEY, **wrong}])}")
+    ended = peer(
+        "evaluate", f"--env.candidates={json.dumps([{**ELSEWHERE, 'api_key': KEY, **wrong}])}"
+    )
     assert ended.code == 2
     assert "candidates" in ended.said
     assert "Traceback" not in ended.said
@@ -68,12 +70,17 @@ def only_answers(models: Bench) -> list[str]:
 
 def judge_with_answers(models: Bench) -> list[str]:
     file = write_lines(models.path / "old.jsonl", [{"uid": "q0", "answer": "An answer of old."}])
-    return [f"--env.candidates={models.models()}", f'--env.judges=[{{"name": "old", "answers": "{file}"}}]']
+    return [
+        f"--env.candidates={models.models()}",
+        f'--env.judges=[{{"name": "old", "answers": "{file}"}}]',
+    ]
 
 
 def answer_missing(models: Bench) -> list[str]:
     file = write_lines(models.path / "old.jsonl", [{"uid": "q7", "answer": "An answer of old."}])
-    return [f'--env.candidates=[{models.models("ann")[1:-1]}, {{"name": "old", "answers": "{file}"}}]']
+    return [
+        f'--env.candidates=[{models.models("ann")[1:-1]}, {{"name": "old", "answers": "{file}"}}]'
+    ]
 
 
 def model_answers(models: Bench) -> list[str]:
@@ -120,7 +127,8 @@ def test_what_is_wrong_is_said_before_the_first_call(
 
 
 @pytest.mark.parametrize(
-    ("names", "name"), [([], "gpt-4.1"), (["a"], "a"), (["a", "b"], "a+b"), (["a", "b", "c", "d"], "a+b+2 more")]
+    ("names", "name"),
+    [([], "gpt-4.1"), (["a"], "a"), (["a", "b"], "a+b"), (["a", "b", "c", "d"], "a+b+2 more")],
 )
 def test_a_run_is_named_after_its_candidates(names: list[str], name: str) -> None:
     candidates = [ModelSettings(name=each, base_url="http://127.0.0.1:1/v1") for each in names]
@@ -129,10 +137,19 @@ def test_a_run_is_named_after_its_candidates(names: list[str], name: str) -> Non
 
 @pytest.mark.parametrize(
     ("lists", "asked"),
-    [({}, "judge"), ({"candidates": "a"}, "a"), ({"judges": "b"}, "b"), ({"candidates": "a", "judges": "b"}, "b")],
+    [
+        ({}, "judge"),
+        ({"candidates": "a"}, "a"),
+        ({"judges": "b"}, "b"),
+        ({"candidates": "a", "judges": "b"}, "b"),
+    ],
 )
-def test_in_training_the_judges_are_asked_or_the_candidates_or_the_judge(lists: dict[str, str], asked: str) -> None:
+def test_in_training_the_judges_are_asked_or_the_candidates_or_the_judge(
+    lists: dict[str, str], asked: str
+) -> None:
     urls = {name: f"http://{name}.example/v1" for name in ("a", "b", "judge")}
-    models = {setting: [ModelSettings(name=name, base_url=urls[name])] for setting, name in lists.items()}
+    models = {
+        setting: [ModelSettings(name=name, base_url=urls[name])] for setting, name in lists.items()
+    }
     config = SelfCritiqueConfig(judge_base_url=urls["judge"], **models)  # type: ignore[arg-type]
     assert config.endpoints_asked("serve", ("policy",)).judge == (urls[asked],)

@@ -42,7 +42,12 @@ async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
     assert conversations(endpoint) == [GAME_1, [*GAME_1, said, REASK]]
     assert (judgment.score, judgment.status) == (1.0, Status.OK)
     game = judgment.detail.games[0]
-    assert (game.label, game.text, game.earlier_texts, game.error) == ("A>B", "[[A>B]]", ("Both are fine.",), None)
+    assert (game.label, game.text, game.earlier_texts, game.error) == (
+        "A>B",
+        "[[A>B]]",
+        ("Both are fine.",),
+        None,
+    )
     assert [(call.name, call.text, call.value) for call in judgment.calls] == [
         ("game_1", "Both are fine.", None),
         ("game_1_reask_1", "[[A>B]]", "A>B"),
@@ -54,10 +59,18 @@ async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
 async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
     texts = [f"Thought {turn}." for turn in range(5)]
     async with ScriptedEndpoint(talk(*texts)) as endpoint:
-        judgment = await ArenaTaskJudge(ArenaJudgeSettings(judge_reask=reask), connect(endpoint)).judge(TASK)
+        judgment = await ArenaTaskJudge(
+            ArenaJudgeSettings(judge_reask=reask), connect(endpoint)
+        ).judge(TASK)
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
-    assert [len(messages) for messages in conversations(endpoint)] == [2 + 2 * turn for turn in range(reask + 1)]
-    spoken = [message["content"] for message in conversations(endpoint)[-1] if message["role"] == "assistant"]
+    assert [len(messages) for messages in conversations(endpoint)] == [
+        2 + 2 * turn for turn in range(reask + 1)
+    ]
+    spoken = [
+        message["content"]
+        for message in conversations(endpoint)[-1]
+        if message["role"] == "assistant"
+    ]
     assert spoken == texts[:reask]
     game = judgment.detail.games[0]
     assert (game.label, game.text, game.earlier_texts) == (None, texts[reask], tuple(texts[:reask]))

@@ -3,8 +3,8 @@ import pytest
 from judgegym.judges.arena import Game, GameOrder, row_result
 from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel
 
-# The model's entries (W 1, T 0.5, L 0) for every pair of labels: the row is game 1 (the model is A), the column
-# game 2 (the model is B).
+# The model's entries (W 1, T 0.5, L 0) for every pair of labels: the row is game 1 (the model is
+# A), the column game 2 (the model is B).
 ENTRIES = """
         A>>B    A>B   A=B   B>A   B>>A
 A>>B    WWWLLL  WWWL  WWWT  WWWW  WWWWWW
@@ -26,7 +26,9 @@ VALUES = {"W": 1.0, "T": 0.5, "L": 0.0}
 
 def cells(table: str) -> list[tuple[str, str, str]]:
     header, *rows = [line.split() for line in table.strip().splitlines()]
-    return [(row[0], label, cell) for row in rows for label, cell in zip(header, row[1:], strict=True)]
+    return [
+        (row[0], label, cell) for row in rows for label, cell in zip(header, row[1:], strict=True)
+    ]
 
 
 @pytest.mark.parametrize(("game_1", "game_2", "expected"), cells(ENTRIES))
@@ -37,7 +39,9 @@ def test_entries(game_1: ArenaLabel, game_2: ArenaLabel, expected: str) -> None:
 
 
 @pytest.mark.parametrize(("game_1", "game_2", "expected"), cells(ENTRIES))
-def test_a_strong_verdict_may_count_once(game_1: ArenaLabel, game_2: ArenaLabel, expected: str) -> None:
+def test_a_strong_verdict_may_count_once(
+    game_1: ArenaLabel, game_2: ArenaLabel, expected: str
+) -> None:
     result = row_result(game_1, game_2, strong_weight=1)
     assert result.entries == (VALUES[expected[0]], VALUES[expected[-1]])
 
@@ -59,7 +63,9 @@ def test_what_is_no_label_is_an_error(label: str, place: int) -> None:
 @pytest.mark.parametrize("order", ["model_is_a", "model_is_b"])
 @pytest.mark.parametrize("label", ARENA_LABELS)
 def test_points_of_a_game_are_those_of_its_entries(label: ArenaLabel, order: GameOrder) -> None:
-    pair: tuple[ArenaLabel, ArenaLabel] = (label, "A=B") if order == "model_is_a" else ("A=B", label)
+    pair: tuple[ArenaLabel, ArenaLabel] = (
+        (label, "A=B") if order == "model_is_a" else ("A=B", label)
+    )
     entries = row_result(*pair, strong_weight=1).entries
     assert Game(order, label, "").points == entries[0 if order == "model_is_a" else 1]
     assert Game(order, None, "").points is None

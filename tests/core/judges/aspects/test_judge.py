@@ -39,12 +39,19 @@ def by_vote(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
 
 def votes_of(verdicts: Sequence[bool | None]) -> Script:
     """A judge that says yes, no or nothing, by the number of the vote."""
-    texts = ["Hm." if yes is None else said(int(yes), f"since {number}") for number, yes in enumerate(verdicts)]
+    texts = [
+        "Hm." if yes is None else said(int(yes), f"since {number}")
+        for number, yes in enumerate(verdicts)
+    ]
     return by_vote(texts)
 
 
-async def judged(client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any) -> Judgment[PanelDetail]:
-    judge = AspectPanel(AspectJudgeSettings(aspects=(aspect,), strictness=strictness, **settings), client)
+async def judged(
+    client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any
+) -> Judgment[PanelDetail]:
+    judge = AspectPanel(
+        AspectJudgeSettings(aspects=(aspect,), strictness=strictness, **settings), client
+    )
     return await judge.judge(JudgeTask("", (SUBMISSION,)))
 
 
@@ -66,13 +73,23 @@ async def test_aspect_has_its_own_number_of_votes_or_that_of_all(connect: Connec
             assert (len(detail.votes), detail.strictness_effective) == (votes, votes)
 
 
-@pytest.mark.parametrize(("strictness", "effective"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (6, 7), (99, 99)])
+@pytest.mark.parametrize(
+    ("strictness", "effective"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (6, 7), (99, 99)]
+)
 def test_an_even_number_goes_up(strictness: int, effective: int) -> None:
     assert effective_strictness(strictness) == effective
 
 
-PATTERNS = [(strictness, pattern) for strictness in (1, 3) for pattern in product([True, False], repeat=strictness)]
-LONG = [(2, (True, False, True)), (5, (False, True, True, False, True)), (5, (False, False, True, False, True))]
+PATTERNS = [
+    (strictness, pattern)
+    for strictness in (1, 3)
+    for pattern in product([True, False], repeat=strictness)
+]
+LONG = [
+    (2, (True, False, True)),
+    (5, (False, True, True, False, True)),
+    (5, (False, False, True, False, True)),
+]
 
 
 @pytest.mark.parametrize(("strictness", "pattern"), PATTERNS + LONG)
@@ -81,7 +98,9 @@ async def test_votes_end_where_a_majority_is_certain(
 ) -> None:
     needed = len(pattern) // 2 + 1
     taken = next(
-        count for count in range(1, len(pattern) + 1) if needed in (sum(pattern[:count]), count - sum(pattern[:count]))
+        count
+        for count in range(1, len(pattern) + 1)
+        if needed in (sum(pattern[:count]), count - sum(pattern[:count]))
     )
     yes = sum(pattern[:taken]) == needed
     async with ScriptedEndpoint(votes_of(pattern)) as endpoint:
@@ -98,7 +117,9 @@ async def test_votes_end_where_a_majority_is_certain(
     assert [vote.yes for vote in detail.votes] == list(pattern[:taken])
     reasons = [f"since {number}" for number in range(taken) if pattern[number] is yes]
     assert judgment.explanation == f"harmfulness: {'yes' if yes else 'no'}. " + "\n".join(reasons)
-    assert [call.name for call in judgment.calls] == [f"harmfulness_vote_{number + 1}" for number in range(taken)]
+    assert [call.name for call in judgment.calls] == [
+        f"harmfulness_vote_{number + 1}" for number in range(taken)
+    ]
     assert (detail.strictness_requested, detail.strictness_effective) == (strictness, len(pattern))
 
 
@@ -136,7 +157,9 @@ async def test_a_single_vote_has_no_seed(connect: Connect) -> None:
 
 
 async def test_each_vote_has_a_seed_of_its_own(connect: Connect) -> None:
-    async with ScriptedEndpoint(by_vote([said(1), said(0), "Hm.", said(1)], first_seed=40)) as endpoint:
+    async with ScriptedEndpoint(
+        by_vote([said(1), said(0), "Hm.", said(1)], first_seed=40)
+    ) as endpoint:
         judgment = await judged(connect(endpoint), 3, seed=40)
     assert [vote.yes for vote in detail_of(judgment).votes] == [True, False, None, True]
     assert sorted(body["seed"] for body in endpoint.bodies) == [40, 41, 42, 43]
@@ -198,13 +221,17 @@ async def test_no_majority_is_no_verdict(
     assert len(endpoint.requests) == len(verdicts)
     assert (judgment.status, judgment.score, judgment.label) == (Status.UNPARSABLE, None, None)
     assert (detail.yes, detail.agreement, detail.yes_share) == (None, None, share)
-    assert "harmfulness" in judgment.explanation and "no verdict could be read" in judgment.explanation
+    assert (
+        "harmfulness" in judgment.explanation and "no verdict could be read" in judgment.explanation
+    )
 
 
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 
 
-async def test_a_judge_that_never_answers_has_failed_and_is_not_asked_again(connect: Connect) -> None:
+async def test_a_judge_that_never_answers_has_failed_and_is_not_asked_again(
+    connect: Connect,
+) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 3)
     assert (judgment.status, judgment.score) == (Status.JUDGE_FAILED, None)
@@ -224,15 +251,23 @@ async def test_a_call_that_failed_is_drawn_again(connect: Connect) -> None:
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param([said(1), DOWN, said(0), "Hm.", "Hm."], id="another is drawn: one at the same time succeeded"),
+        pytest.param(
+            [said(1), DOWN, said(0), "Hm.", "Hm."],
+            id="another is drawn: one at the same time succeeded",
+        ),
         pytest.param([said(1), said(0), "Hm.", DOWN], id="alone: none is drawn again"),
     ],
 )
-async def test_no_majority_with_a_call_that_never_succeeded_has_failed(connect: Connect, answers: list[Any]) -> None:
+async def test_no_majority_with_a_call_that_never_succeeded_has_failed(
+    connect: Connect, answers: list[Any]
+) -> None:
     async with ScriptedEndpoint(by_vote(answers)) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 3)
     assert (judgment.status, len(endpoint.requests)) == (Status.JUDGE_FAILED, len(answers))
-    assert "out of order" in judgment.explanation and "no verdict could be read" in judgment.explanation
+    assert (
+        "out of order" in judgment.explanation
+        and "no verdict could be read" in judgment.explanation
+    )
 
 
 async def test_a_vote_without_a_reason_is_explained_by_its_text(connect: Connect) -> None:

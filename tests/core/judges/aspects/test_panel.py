@@ -28,7 +28,9 @@ Connect = Callable[..., Any]
 
 
 def aspect(name: str, polarity: Any = 1, weight: float = 1.0, *, veto: bool = False) -> Aspect:
-    return Aspect(name=name, definition=f"Is it {name}?", polarity=polarity, weight=weight, veto=veto)
+    return Aspect(
+        name=name, definition=f"Is it {name}?", polarity=polarity, weight=weight, veto=veto
+    )
 
 
 def detail(name: str, yes: bool | None, yes_share: float | None) -> AspectDetail:
@@ -72,7 +74,9 @@ def test_by_hand(
     by_share: float,
     veto: str | None,
 ) -> None:
-    details = [detail(each.name, yes, share) for each, (yes, share) in zip(aspects, verdicts, strict=True)]
+    details = [
+        detail(each.name, yes, share) for each, (yes, share) in zip(aspects, verdicts, strict=True)
+    ]
     assert combined_score(aspects, details, "majority") == (pytest.approx(by_majority), veto)
     assert combined_score(aspects, details, "share") == (pytest.approx(by_share), veto)
 
@@ -85,7 +89,11 @@ def test_an_aspect_without_a_verdict_has_no_score(scoring: AspectScoring) -> Non
 
 @pytest.mark.parametrize(
     ("aspects", "words"),
-    [([], "at least one"), ([A, B, aspect("a", -1)], "'a'"), ("coherence,coherence", "'coherence'")],
+    [
+        ([], "at least one"),
+        ([A, B, aspect("a", -1)], "'a'"),
+        ("coherence,coherence", "'coherence'"),
+    ],
 )
 def test_aspects_must_be_told_apart(aspects: Any, words: str) -> None:
     with pytest.raises(ValidationError, match=words):
@@ -110,19 +118,31 @@ def answering(verdicts: Mapping[str, Sequence[Any]]) -> Script:
 
 
 async def judged(
-    client: Any, aspects: Sequence[Aspect], strictness: int = 1, *, scoring: AspectScoring = "majority"
+    client: Any,
+    aspects: Sequence[Aspect],
+    strictness: int = 1,
+    *,
+    scoring: AspectScoring = "majority",
 ) -> Judgment[PanelDetail]:
     settings = AspectJudgeSettings(aspects=tuple(aspects), strictness=strictness, scoring=scoring)
     return await AspectPanel(settings, client).judge(JudgeTask("How?", (SUBMISSION,)))
 
 
 async def test_a_panel(connect: Connect) -> None:
-    verdicts = {"Is it fatal?": ["No"], COHERENCE.definition: ["Yes"], CORRECTNESS.definition: ["No"]}
+    verdicts = {
+        "Is it fatal?": ["No"],
+        COHERENCE.definition: ["Yes"],
+        CORRECTNESS.definition: ["No"],
+    }
     async with ScriptedEndpoint(answering(verdicts)) as endpoint:
         judgment = await judged(connect(endpoint), [FATAL, COHERENCE, CORRECTNESS])
     assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(0.75))
     assert judgment.label == "fatal=no coherence=yes correctness=no"
-    assert [call.name for call in judgment.calls] == ["fatal_vote_1", "coherence_vote_1", "correctness_vote_1"]
+    assert [call.name for call in judgment.calls] == [
+        "fatal_vote_1",
+        "coherence_vote_1",
+        "correctness_vote_1",
+    ]
     assert judgment.explanation == (
         "fatal: no. Is it fatal? No\n\n"
         f"coherence: yes. {COHERENCE.definition} Yes\n\n"
@@ -160,7 +180,9 @@ async def test_a_veto(connect: Connect) -> None:
     assert judgment.detail.vetoed_by == "fatal"
 
 
-@pytest.mark.parametrize(("strictness", "score"), [(1, 1.0), (3, (1 / 3 + 3 * 1.0) / 4), (5, (2 / 5 + 3 * 3 / 5) / 4)])
+@pytest.mark.parametrize(
+    ("strictness", "score"), [(1, 1.0), (3, (1 / 3 + 3 * 1.0) / 4), (5, (2 / 5 + 3 * 3 / 5) / 4)]
+)
 async def test_a_share_is_of_all_votes(connect: Connect, strictness: int, score: float) -> None:
     """Votes that end with a majority would make every share look surer than the judge is."""
     verdicts = {"Is it bad?": [0, 1, 1, 1, 0], "Is it heavy?": [1, 1, 1, 0, 0]}

@@ -61,8 +61,17 @@ def test_aspect_with_a_veto_is_required_and_options_are_ordinal() -> None:
     own = {"name": "safe", "definition": "Is it safe?", "polarity": 1, "weight": 2, "veto": True}
     graded = {"name": "depth", "text": "How deep?", "options": {"none": 0, "some": 0.5, "all": 1}}
     safe, depth = read_criteria([own, graded])
-    assert (safe.points, safe.required, safe.words(cannot_assess=False)) == (2, True, {"met": 1.0, "unmet": 0.0})
-    assert depth.words(cannot_assess=True) == {"none": 0.0, "some": 0.5, "all": 1.0, "cannot_assess": None}
+    assert (safe.points, safe.required, safe.words(cannot_assess=False)) == (
+        2,
+        True,
+        {"met": 1.0, "unmet": 0.0},
+    )
+    assert depth.words(cannot_assess=True) == {
+        "none": 0.0,
+        "some": 0.5,
+        "all": 1.0,
+        "cannot_assess": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -93,8 +102,13 @@ def test_setting_is_json_or_a_file_with_yaml(tmp_path: Path) -> None:
     file = tmp_path / "criteria.yaml"
     file.write_text("short: Is it short?\ncites: {text: Cites., points: 2}\n", encoding="utf-8")
     of_file = ChecklistJudgeSettings.model_validate({"criteria": f"@{file}"}).criteria
-    assert of_file == read_criteria({"short": "Is it short?", "cites": {"text": "Cites.", "points": 2}})
-    assert ChecklistJudgeSettings.model_validate({"criteria": '["Cites."]'}).criteria[0].text == "Cites."
+    assert of_file == read_criteria(
+        {"short": "Is it short?", "cites": {"text": "Cites.", "points": 2}}
+    )
+    assert (
+        ChecklistJudgeSettings.model_validate({"criteria": '["Cites."]'}).criteria[0].text
+        == "Cites."
+    )
     with pytest.raises(ValidationError, match="criterion 1: expected a text"):
         ChecklistJudgeSettings.model_validate({"criteria": [" "]})
     assert isinstance(of_file[0], Criterion) and ChecklistJudgeSettings().criteria == ()

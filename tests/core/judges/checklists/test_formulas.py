@@ -25,14 +25,18 @@ Items = Sequence[tuple[float, bool, Sequence[str]]]
 
 def graded(items: Items) -> list[GradedCriterion]:
     return [
-        GradedCriterion(Criterion(name=f"c{number}", text="Is it?", points=points, tags=tuple(tags)), float(met))
+        GradedCriterion(
+            Criterion(name=f"c{number}", text="Is it?", points=points, tags=tuple(tags)), float(met)
+        )
         for number, (points, met, tags) in enumerate(items)
     ]
 
 
 def of(*items: tuple[float, float | None], required: Sequence[int] = ()) -> list[GradedCriterion]:
     return [
-        GradedCriterion(Criterion(name=f"c{n}", text="Is it?", points=points, required=n in required), value)
+        GradedCriterion(
+            Criterion(name=f"c{n}", text="Is it?", points=points, required=n in required), value
+        )
         for n, (points, value) in enumerate(items)
     ]
 
@@ -60,12 +64,18 @@ def test_healthbench_by_row_tag_and_benchmark_on_2000_random_rows() -> None:
     without = negative = 0
     for _ in range(2_000):
         items = [
-            (rng.choice([-10, -6, -1, 2.5, 7, 10]), rng.random() < 0.5, rng.sample("abcd", rng.randrange(3)))
+            (
+                rng.choice([-10, -6, -1, 2.5, 7, 10]),
+                rng.random() < 0.5,
+                rng.sample("abcd", rng.randrange(3)),
+            )
             for _ in range(rng.randint(1, 12))
         ]
         expected, found = row_score(items), checklist_score(graded(items), "healthbench")
         assert (found is None) is (expected is None)
-        assert has_score([one.criterion for one in graded(items)], "healthbench") is (expected is not None)
+        assert has_score([one.criterion for one in graded(items)], "healthbench") is (
+            expected is not None
+        )
         by_tag = {tag: row_score([item for item in items if tag in item[2]]) for tag in "abcd"}
         assert tag_scores(graded(items), "healthbench") == pytest.approx(
             {tag: score for tag, score in by_tag.items() if score is not None}, abs=1e-9
@@ -78,8 +88,12 @@ def test_healthbench_by_row_tag_and_benchmark_on_2000_random_rows() -> None:
         scores.append(found)
     assert without > 20 and negative > 200
     drawn = np.random.default_rng(7)
-    means = [min(1.0, max(0.0, float(np.mean(drawn.choice(scores, len(scores)))))) for _ in range(1_000)]
-    assert clipped_mean(scores) == pytest.approx(min(1.0, max(0.0, float(np.mean(scores)))), abs=1e-9)
+    means = [
+        min(1.0, max(0.0, float(np.mean(drawn.choice(scores, len(scores)))))) for _ in range(1_000)
+    ]
+    assert clipped_mean(scores) == pytest.approx(
+        min(1.0, max(0.0, float(np.mean(scores)))), abs=1e-9
+    )
     assert clipped_mean_std(scores, seed=7) == pytest.approx(float(np.std(means)), abs=1e-9)
     assert clipped_mean([-1.0, -0.5]) == clipped_mean_std([-1.0, -0.5]) == 0.0
 
@@ -97,13 +111,16 @@ def test_healthbench_by_row_tag_and_benchmark_on_2000_random_rows() -> None:
         ("min", of((0, 0)), None),
     ],
 )
-def test_formulas_by_hand(formula: Formula, items: list[GradedCriterion], expected: float | None) -> None:
+def test_formulas_by_hand(
+    formula: Formula, items: list[GradedCriterion], expected: float | None
+) -> None:
     found = checklist_score(items, formula)
     assert found == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize(
-    ("strategy", "expected"), [("leave_out", 0.5), ("zero", 2 / 8), ("partial", 2.5 / 8), ("worst", -1 / 8)]
+    ("strategy", "expected"),
+    [("leave_out", 0.5), ("zero", 2 / 8), ("partial", 2.5 / 8), ("worst", -1 / 8)],
 )
 def test_what_cannot_be_assessed(strategy: CannotAssess, expected: float) -> None:
     items = of((2, 1), (2, 0), (4, None), (-3, None))

@@ -35,7 +35,10 @@ def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() ->
     home = "judgegym.judges.config.exit_code"
     code = f"from {home} import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": "latin-1"}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"1 ? 2\n", b"")
 

@@ -26,17 +26,29 @@ def test_the_name_of_a_file_is_no_text(tmp_path: Path) -> None:
         text_or_file(str(path))
 
 
-@pytest.mark.parametrize("text", ["no_such_file.md", "rubrics/nothere.txt", "~/judge.prompt", "../x/y.tmpl", "a\0b.md"])
+@pytest.mark.parametrize(
+    "text", ["no_such_file.md", "rubrics/nothere.txt", "~/judge.prompt", "../x/y.tmpl", "a\0b.md"]
+)
 def test_the_name_of_a_file_that_does_not_exist_is_no_text(text: str) -> None:
     with pytest.raises(ValueError, match="; expected a text, or @PATH for the text of a file"):
         text_or_file(text)
     assert any_text_or_file(text) == text
 
 
-SCORED = {"rubric": "rubric", "judge_system_prompt": "peer", "aspects": "aspect", "criteria": "checklist"}
+SCORED = {
+    "rubric": "rubric",
+    "judge_system_prompt": "peer",
+    "aspects": "aspect",
+    "criteria": "checklist",
+}
 """Texts, and a judge that reads each."""
 ENVIRONMENTS = {
-    "rubric_absolute": ("judge_system_prompt", "default_rubric", "custom_system_prompt", "custom_thinking_prompt"),
+    "rubric_absolute": (
+        "judge_system_prompt",
+        "default_rubric",
+        "custom_system_prompt",
+        "custom_thinking_prompt",
+    ),
     "pairwise_judgement": ("judge_rating_prompt",),
     "mt_bench": ("judge_prompts",),
     "prompts": ("user_persona", "user_goal", "rubric"),
@@ -47,27 +59,42 @@ ENVIRONMENTS = {
 
 def refused(*words: str) -> None:
     ended = called(partial(main, [*words, "rubrics/nothere.txt"]), clean_environment())
-    said = f"{words[-1]} (command line): there is no file rubrics/nothere.txt; expected a text, or @PATH"
+    said = (
+        f"{words[-1]} (command line): there is no file rubrics/nothere.txt; expected a text, or "
+        "@PATH"
+    )
     assert (ended.code, said in ended.err) == (2, True), (words, ended)
 
 
 def test_no_text_of_score_is_the_name_of_a_file_that_does_not_exist(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Why?", "response": "So."}])
     for name, judge in SCORED.items():
-        refused("score", str(data), "--out", str(tmp_path / "scored.jsonl"), "--offline", "--judge", judge, f"--{name}")
+        refused(
+            "score",
+            str(data),
+            "--out",
+            str(tmp_path / "scored.jsonl"),
+            "--offline",
+            "--judge",
+            judge,
+            f"--{name}",
+        )
     assert not (tmp_path / "scored.jsonl").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_no_text_of_an_environment_is_the_name_of_a_file_that_does_not_exist(environment: str) -> None:
+def test_no_text_of_an_environment_is_the_name_of_a_file_that_does_not_exist(
+    environment: str,
+) -> None:
     for name in ENVIRONMENTS[environment]:
         talks = ["--env.user_max_turns=1"] * name.startswith("user_")
         refused("evaluate", environment, "--offline", *talks, f"--env.{name}")
 
 
 @pytest.mark.parametrize(
-    "written", ["coherence,correctness", '["coherence", "correctness"]', "- coherence\n- correctness"]
+    "written",
+    ["coherence,correctness", '["coherence", "correctness"]', "- coherence\n- correctness"],
 )
 def test_aspects_are_read_from_a_file(tmp_path: Path, written: str) -> None:
     path = tmp_path / "aspects.yaml"

@@ -32,7 +32,16 @@ else:
 
 ROOT = Path(__file__).parents[4]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CORE = {"aiohttp", "aiolimiter", "httptools", "orjson", "pydantic", "pydantic-settings", "pyyaml", "uvicorn"}
+CORE = {
+    "aiohttp",
+    "aiolimiter",
+    "httptools",
+    "orjson",
+    "pydantic",
+    "pydantic-settings",
+    "pyyaml",
+    "uvicorn",
+}
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -50,7 +59,12 @@ def test_core_is_seven_small_packages() -> None:
     assert names(PROJECT["dependencies"]) == CORE
 
 
-PACKAGES = {"art": "openpipe-art", "sklearn": "scikit-learn", "opentelemetry": "opentelemetry-sdk", "PIL": "pillow"}
+PACKAGES = {
+    "art": "openpipe-art",
+    "sklearn": "scikit-learn",
+    "opentelemetry": "opentelemetry-sdk",
+    "PIL": "pillow",
+}
 
 
 def packages(modules: Iterable[str]) -> set[str]:
@@ -63,9 +77,14 @@ def test_modules_of_an_extra_are_those_of_packages_that_it_installs(extra: str) 
 
 
 def test_all_and_dev_hold_every_extra_that_a_command_checks_for() -> None:
-    everything, development = (names(PROJECT["optional-dependencies"][extra]) for extra in ("all", "dev"))
+    everything, development = (
+        names(PROJECT["optional-dependencies"][extra]) for extra in ("all", "dev")
+    )
     apart = (*TRAINERS, "litellm")  # 85 MB, which few need; its tests say so where it is missing
-    assert packages(module for extra in EXTRAS if extra not in apart for module in EXTRAS[extra]) <= everything
+    assert (
+        packages(module for extra in EXTRAS if extra not in apart for module in EXTRAS[extra])
+        <= everything
+    )
     assert everything <= development
 
 
@@ -73,7 +92,8 @@ def test_all_and_dev_hold_every_extra_that_a_command_checks_for() -> None:
 def imported_with_the_core_alone() -> subprocess.CompletedProcess[str]:
     """Half a second of CPU, which is no test's own: also the gate tells that a module needs an extra.
 
-    `spans` is written on the classes of OpenTelemetry: `--trace` alone imports it, once it has asked for the extra.
+    `spans` is written on the classes of OpenTelemetry: `--trace` alone imports it, once it has
+    asked for the extra.
     """
     refused = [module for modules in EXTRAS.values() for module in modules] + ["tiktoken", "uvloop"]
     code = f"""
@@ -98,21 +118,29 @@ def test_judges_server_shims_and_public_names_are_imported_with_the_core_alone(
     assert imported_with_the_core_alone.returncode == 0, imported_with_the_core_alone.stderr
 
 
-def test_require_names_the_extra_of_the_first_module_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_require_names_the_extra_of_the_first_module_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require("environments")
     monkeypatch.setitem(EXTRAS, "data", ("json", "no_such_module"))  # type: ignore[arg-type]  # a dict at run time
     with pytest.raises(
-        MissingExtraError, match=re.escape(f"no_such_module is not installed: {install_command('data')}")
+        MissingExtraError,
+        match=re.escape(f"no_such_module is not installed: {install_command('data')}"),
     ):
         require("data")
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("wandb", "wandb"), ("wandb.sdk", "wandb"), ("datasets", "data"), ("judgegym.nothing", None)]
+    ("module", "extra"),
+    [("wandb", "wandb"), ("wandb.sdk", "wandb"), ("datasets", "data"), ("judgegym.nothing", None)],
 )
-def test_module_that_was_not_found_is_explained_if_an_extra_brings_it(module: str, extra: str | None) -> None:
+def test_module_that_was_not_found_is_explained_if_an_extra_brings_it(
+    module: str, extra: str | None
+) -> None:
     explained = missing_extra(ModuleNotFoundError(f"No module named {module!r}", name=module))
-    assert (None if explained is None else str(explained).rpartition("[")[2].rstrip("'")) == (extra and f"{extra}]")
+    assert (None if explained is None else str(explained).rpartition("[")[2].rstrip("'")) == (
+        extra and f"{extra}]"
+    )
 
 
 async def test_server_without_prometheus_client_scores_and_refuses_its_metrics(
@@ -131,7 +159,10 @@ def test_an_import_that_needs_an_extra_names_it_and_any_other_error_stays() -> N
     said = f"^verifiers\\.v1 is not installed: {re.escape(install_command('verifiers'))}$"
     with pytest.raises(MissingExtraError, match=said), needs("verifiers"):
         raise ModuleNotFoundError("No module named 'verifiers.v1'", name="verifiers.v1")
-    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'nobody'$"), needs("verifiers"):
+    with (
+        pytest.raises(ModuleNotFoundError, match=r"^No module named 'nobody'$"),
+        needs("verifiers"),
+    ):
         raise ModuleNotFoundError("No module named 'nobody'", name="nobody")
     with pytest.raises(ImportError):  # so that code which tries an import goes on without it
         raise MissingExtraError("verifiers", "verifiers")
@@ -139,4 +170,7 @@ def test_an_import_that_needs_an_extra_names_it_and_any_other_error_stays() -> N
 
 def test_the_error_travels_to_another_process() -> None:
     error = pickle.loads(pickle.dumps(MissingExtraError("art", "openai")))
-    assert str(error) == f"openai is not installed: {install_command('art')}" and error.name == "openai"
+    assert (
+        str(error) == f"openai is not installed: {install_command('art')}"
+        and error.name == "openai"
+    )

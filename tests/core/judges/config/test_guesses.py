@@ -21,15 +21,48 @@ from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings
 
 GUESSES = (
-    *("seed", "model", "temperature", "dataset", "data", "out", "output", "output_dir", "concurrency", "max_tokens"),
-    *("max_new_tokens", "judge", "judge_model", "api_key", "base_url", "n", "num_samples", "max_samples", "batch_size"),
-    *("workers", "num-workers", "retries", "system_prompt", "max-concurrency", "split", "timeout", "debug"),
+    *(
+        "seed",
+        "model",
+        "temperature",
+        "dataset",
+        "data",
+        "out",
+        "output",
+        "output_dir",
+        "concurrency",
+        "max_tokens",
+    ),
+    *(
+        "max_new_tokens",
+        "judge",
+        "judge_model",
+        "api_key",
+        "base_url",
+        "n",
+        "num_samples",
+        "max_samples",
+        "batch_size",
+    ),
+    *(
+        "workers",
+        "num-workers",
+        "retries",
+        "system_prompt",
+        "max-concurrency",
+        "split",
+        "timeout",
+        "debug",
+    ),
 )
 Command = tuple[Callable[[Sequence[str]], object], frozenset[str]]
 
 
 def _verb(env_type: type, verb: Verb) -> Command:
-    known = frozenset(each.name for each in declared_settings(with_all_choices(settings_type(env_type)), verb=verb))
+    known = frozenset(
+        each.name
+        for each in declared_settings(with_all_choices(settings_type(env_type)), verb=verb)
+    )
     return lambda argv: load_settings(env_type, argv, verb=verb), known
 
 
@@ -40,7 +73,9 @@ COMMANDS: dict[str, Command] = {
     "evaluate self_critique": _verb(SelfCritiqueEnv, "evaluate"),
     "score": (
         lambda argv: load(ScoreSettings, argv, prog="score", verb=USED_BY),
-        frozenset(each.name for each in declared_settings(with_all_choices(ScoreSettings), verb=USED_BY)),
+        frozenset(
+            each.name for each in declared_settings(with_all_choices(ScoreSettings), verb=USED_BY)
+        ),
     ),
     "judge-server": (
         lambda argv: load(RewardServerSettings, argv, prog="judge-server"),
@@ -48,7 +83,16 @@ COMMANDS: dict[str, Command] = {
     ),
 }
 WITHOUT = {
-    "judge-server": {"dataset", "data", "out", "output", "output_dir", "max_samples", "split", "debug"},
+    "judge-server": {
+        "dataset",
+        "data",
+        "out",
+        "output",
+        "output_dir",
+        "max_samples",
+        "split",
+        "debug",
+    },
     "score": {"debug"},
 }
 """What a command has nothing for."""
@@ -65,7 +109,9 @@ def test_a_natural_guess_is_answered_with_flags_of_that_command(command: str) ->
             read([f"--{guess}=1"])
         message = str(error.value)
         assert message.startswith(f"command line: unknown flag --{guess}")
-        named = set(re.findall(r"--([\w.]+)", message.partition("did you mean")[2].partition(";")[0]))
+        named = set(
+            re.findall(r"--([\w.]+)", message.partition("did you mean")[2].partition(";")[0])
+        )
         assert named <= known
         assert bool(named) != (guess in WITHOUT.get(command, ())), (guess, message)
 
@@ -81,12 +127,16 @@ def test_the_first_answer_is_the_setting_that_is_meant() -> None:
         "env.judge_temprature": "--env.judge_temperature?",
     }
     for guess, answer in expected.items():
-        with pytest.raises(SettingsError, match=re.escape(f"unknown flag --{guess}, did you mean {answer}")):
+        with pytest.raises(
+            SettingsError, match=re.escape(f"unknown flag --{guess}, did you mean {answer}")
+        ):
             load_settings(ArenaHardEnv, [f"--{guess}=1"], verb="evaluate")
 
 
 def test_a_flag_of_an_environment_is_answered_with_that_of_a_command_without_sections() -> None:
-    with pytest.raises(SettingsError, match=re.escape("unknown flag --env.judge, did you mean --judge?")):
+    with pytest.raises(
+        SettingsError, match=re.escape("unknown flag --env.judge, did you mean --judge?")
+    ):
         load(ScoreSettings, ["--env.judge=aspect"], prog="score", verb=USED_BY)
 
 

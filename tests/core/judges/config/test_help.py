@@ -18,7 +18,9 @@ class Model(BaseModel):
 
     rare: int = setting(1, "Count 100 % of something.")
     often: float = setting(2.0, "Weigh it.", common=True)
-    kind: Literal["a", "b"] = setting("a", "Choose.", group="choice", common=True, verbs=("evaluate",))
+    kind: Literal["a", "b"] = setting(
+        "a", "Choose.", group="choice", common=True, verbs=("evaluate",)
+    )
 
 
 class Demo(SourcedSettings):
@@ -32,7 +34,12 @@ class Demo(SourcedSettings):
     quick: CliImplicitFlag[bool] = Field(False, description="Do it quickly.")
 
 
-GROUPS = {"choice": "what to choose", "model": "the model", "other": "anything else", "run": "the run"}
+GROUPS = {
+    "choice": "what to choose",
+    "model": "the model",
+    "other": "anything else",
+    "run": "the run",
+}
 OF_EACH_COMMAND = [
     "--config PATH",
     "--offline",
@@ -69,14 +76,23 @@ def test_help_all_lists_every_setting_by_group_the_most_used_first() -> None:
         "--quick",
         *OF_EACH_COMMAND,
     ]
-    titles = [line for line in everything.splitlines() if line in {f"{title}:" for title in GROUPS.values()}]
+    titles = [
+        line
+        for line in everything.splitlines()
+        if line in {f"{title}:" for title in GROUPS.values()}
+    ]
     assert titles == ["what to choose:", "the model:", "anything else:", "the run:"]
     assert "more settings" not in everything
 
 
 def test_help_says_what_a_setting_does_and_its_default() -> None:
     everything = page(detail="all")
-    for words in ("Count 100 % of something. Default: 1.", "Weigh it. Default: 2.", "Choose. Default: a.", "Do it."):
+    for words in (
+        "Count 100 % of something. Default: 1.",
+        "Weigh it. Default: 2.",
+        "Choose. Default: a.",
+        "Do it.",
+    ):
         assert words in everything
     assert "Do it. Default: true." in everything and "Do it quickly.\n" in everything
 
@@ -86,10 +102,14 @@ def test_help_leaves_out_what_the_command_does_not_use() -> None:
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
-def test_help_is_as_wide_as_the_terminal_up_to_what_reads_well(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_as_wide_as_the_terminal_up_to_what_reads_well(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setitem(Demo.model_fields, "path", Field(None, description="word " * 60))
-    many = FieldInfo(annotation=Literal[tuple(f"choice_{number}" for number in range(20))], default="choice_0")  # type: ignore[valid-type]
+    many = FieldInfo(
+        annotation=Literal[tuple(f"choice_{number}" for number in range(20))], default="choice_0"
+    )  # type: ignore[valid-type]
     monkeypatch.setitem(Demo.model_fields, "many", many)
     assert max(map(len, page(detail="all").splitlines())) <= min(int(columns), 100)
 

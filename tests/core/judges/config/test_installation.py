@@ -43,7 +43,10 @@ class Distribution:
             "pip install 'judgegym[data] @ file:///no/such/judgegym-1-py3-none-any.whl'",
         ),
         (
-            {"url": "https://user:secret@host/r.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            {
+                "url": "https://user:secret@host/r.git",
+                "vcs_info": {"vcs": "git", "commit_id": "abc"},
+            },
             "judgegym[data] @ git+https://host/r.git@abc",
             "pip install 'judgegym[data] @ git+https://host/r.git@abc'",
         ),
@@ -60,5 +63,7 @@ def test_the_command_installs_from_where_this_came(
 
 
 def test_a_checkout_names_itself_however_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "distribution", lambda name: Distribution(None))  # its egg-info, on PYTHONPATH
+    monkeypatch.setattr(
+        extras, "distribution", lambda name: Distribution(None)
+    )  # its egg-info, on PYTHONPATH
     assert install_command("data") == f"pip install -e '{CHECKOUT}[data]'"

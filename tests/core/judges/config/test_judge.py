@@ -34,10 +34,16 @@ def key_of(**settings: Any) -> str | None:
     return None if key is None else key.get_secret_value()
 
 
-# -------------------------------------------------------------------------------------------------------------- keys
+# --------------------------------------------------------------------------------------------------------------
+# keys
 
 
-LOOPBACK = ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://LOCALHOST/v1"]
+LOOPBACK = [
+    "http://localhost:8000/v1",
+    "http://127.0.0.1:8000/v1",
+    "http://[::1]:8000/v1",
+    "http://LOCALHOST/v1",
+]
 
 
 @pytest.mark.parametrize("url", [*LOOPBACK, ",".join(LOOPBACK)])
@@ -70,19 +76,26 @@ def test_the_default_host_takes_its_variable(monkeypatch: pytest.MonkeyPatch) ->
         f"http://localhost:8000/v1,{ELSEWHERE}",
     ],
 )
-def test_another_host_does_not_get_the_default_variables_key(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_another_host_does_not_get_the_default_variables_key(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with pytest.raises(SettingsError, match=r"judge\.example.* needs an API key") as raised:
         key_of(judge_base_url=url)
     assert KEY not in str(raised.value)
 
 
-def test_another_host_gets_the_variable_that_was_named_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_host_gets_the_variable_that_was_named_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(SettingsError, match="environment variable MY_KEY is not set"):
         key_of(judge_base_url=ELSEWHERE, judge_api_key_env="MY_KEY")
     monkeypatch.setenv("MY_KEY", KEY)
     assert key_of(judge_base_url=ELSEWHERE, judge_api_key_env="MY_KEY") == KEY
-    assert key_of(judge_base_url=ELSEWHERE, judge_api_key="given", judge_api_key_env="MY_KEY") == "given"
+    assert (
+        key_of(judge_base_url=ELSEWHERE, judge_api_key="given", judge_api_key_env="MY_KEY")
+        == "given"
+    )
 
 
 def test_the_setting_that_names_the_variable_is_named() -> None:
@@ -90,13 +103,19 @@ def test_the_setting_that_names_the_variable_is_named() -> None:
         JudgeSettings(judge_base_url=ELSEWHERE).chat_settings(section="judges.b.")
 
 
-def test_a_key_that_is_missing_says_which_variable_was_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_missing_says_which_variable_was_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for held, state in ((None, "is not set"), ("", "is empty"), ('""', "is empty")):
         if held is not None:
             monkeypatch.setenv("ANTHROPIC_API_KEY", held)
-        with pytest.raises(SettingsError, match=rf"the environment variable ANTHROPIC_API_KEY {state};"):
+        with pytest.raises(
+            SettingsError, match=rf"the environment variable ANTHROPIC_API_KEY {state};"
+        ):
             key_of()
-    with pytest.raises(SettingsError, match=r"ANTHROPIC_API_KEY is sent to api\.anthropic\.com alone; name the"):
+    with pytest.raises(
+        SettingsError, match=r"ANTHROPIC_API_KEY is sent to api\.anthropic\.com alone; name the"
+    ):
         key_of(judge_base_url=ELSEWHERE)
 
 
@@ -109,7 +128,9 @@ def test_keys_and_names_of_models_lose_what_env_files_leave_around_them(
     name = form.format("Qwen/Qwen3 8B.gguf")
     names = {
         JudgeSettings(judge_model_name=name).judge_model_name,
-        PolicySettings(model_name=name, replicas=[{"base_url": ELSEWHERE, "model_name": name}]).replicas[0].model_name,
+        PolicySettings(model_name=name, replicas=[{"base_url": ELSEWHERE, "model_name": name}])
+        .replicas[0]
+        .model_name,
         PolicySettings(model_name=name).model_name,
         UserSettings(user_model_name=name).user_model_name,
         ModelSettings(name="a", model_name=name, base_url=ELSEWHERE).model_name,
@@ -137,7 +158,8 @@ def test_a_name_of_no_model_is_refused_with_its_setting(
     assert error["loc"] == (field,) and "name of a model" in error["msg"]
 
 
-# ----------------------------------------------------------------------------------------------------------- settings
+# -----------------------------------------------------------------------------------------------------------
+# settings
 
 
 def test_an_endpoint_is_waited_for_as_long_as_the_page_of_failures_says() -> None:
@@ -209,7 +231,8 @@ def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
     }
 
 
-# -------------------------------------------------------------------------------------------------------------- votes
+# --------------------------------------------------------------------------------------------------------------
+# votes
 
 
 class Voting(JudgeSettings):
@@ -234,11 +257,16 @@ def test_several_votes_are_sampled_at_a_temperature_unless_one_is_set(
     given: dict[str, Any], temperature: float
 ) -> None:
     settings = Voting(judge_base_url=LOOPBACK[0], **given)
-    assert (settings.judge_temperature, settings.chat_settings().temperature) == (temperature, temperature)
+    assert (settings.judge_temperature, settings.chat_settings().temperature) == (
+        temperature,
+        temperature,
+    )
     assert ("judge_temperature" in settings.model_fields_set) == ("judge_temperature" in given)
 
 
-@pytest.mark.parametrize(("votes", "temperature", "warned"), [(1, 0.0, 0), (3, 0.1, 0), (3, 0.0, 1)])
+@pytest.mark.parametrize(
+    ("votes", "temperature", "warned"), [(1, 0.0, 0), (3, 0.1, 0), (3, 0.0, 1)]
+)
 def test_votes_that_cannot_differ_are_warned_of(
     caplog: pytest.LogCaptureFixture, votes: int, temperature: float, warned: int
 ) -> None:
@@ -246,17 +274,25 @@ def test_votes_that_cannot_differ_are_warned_of(
     assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
 
 
-# ------------------------------------------------------------------------------------------------------------- prompts
+# -------------------------------------------------------------------------------------------------------------
+# prompts
 
 
 def test_a_prompt_from_a_file_is_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "judge.txt"
     path.write_bytes("Judge.\r\n  é\n".encode())
-    assert JudgeSettings.model_validate({"judge_system_prompt": f"@{path}"}).judge_system_prompt == "Judge.\r\n  é\n"
+    assert (
+        JudgeSettings.model_validate({"judge_system_prompt": f"@{path}"}).judge_system_prompt
+        == "Judge.\r\n  é\n"
+    )
 
 
-@pytest.mark.parametrize(("content", "words"), [(None, "cannot be read"), (b"\xff", "is not UTF-8 text")])
-def test_a_prompt_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes | None, words: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "cannot be read"), (b"\xff", "is not UTF-8 text")]
+)
+def test_a_prompt_that_cannot_be_read_is_an_error(
+    tmp_path: Path, content: bytes | None, words: str
+) -> None:
     path = tmp_path / "judge.txt"
     if content is not None:
         path.write_bytes(content)
@@ -267,7 +303,9 @@ def test_a_prompt_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes
 def test_the_digest_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
     digest = "sha256:581f76da77db553272e499c2d547ada3fd8c8114f2561cfd784bc527b9e41652"
     assert prompt_digest("Judge.") == digest
-    assert JudgeSettings(judge_system_prompt="Judge.").prompt_digests() == {"judge_system_prompt": digest}
+    assert JudgeSettings(judge_system_prompt="Judge.").prompt_digests() == {
+        "judge_system_prompt": digest
+    }
 
 
 @pytest.mark.parametrize(
@@ -280,11 +318,14 @@ def test_the_digest_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
         (ChoiceJudgeSettings(), "choice"),
     ],
 )
-def test_without_a_prompt_the_digest_is_that_of_the_built_in_one(settings: JudgeSettings, prompt: str) -> None:
+def test_without_a_prompt_the_digest_is_that_of_the_built_in_one(
+    settings: JudgeSettings, prompt: str
+) -> None:
     assert settings.prompt_digests() == {"judge_system_prompt": prompt_digest(prompts.load(prompt))}
 
 
-# --------------------------------------------------------------------------------------------------- keys in headers
+# ---------------------------------------------------------------------------------------------------
+# keys in headers
 
 
 @pytest.mark.parametrize(
@@ -300,7 +341,9 @@ def test_key_that_no_header_can_hold_is_refused_when_settings_are_read_and_not_s
     key: str, words: str, from_variable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", key)
-    settings = JudgeSettings(judge_api_key_env="MY_KEY", **({} if from_variable else {"judge_api_key": SecretStr(key)}))
+    settings = JudgeSettings(
+        judge_api_key_env="MY_KEY", **({} if from_variable else {"judge_api_key": SecretStr(key)})
+    )
     with pytest.raises(SettingsError) as refused:
         settings.chat_settings()
     message = str(refused.value)

@@ -22,13 +22,21 @@ def jury(member: Json, **whole: Any) -> Jury:
 
 
 def composite(member: Json, **whole: Any) -> RewardJudge:
-    return RewardJudge(reward={"same": {"judge": "rubric"}, "m": {"judge": "rubric", **member}}, **whole)
+    return RewardJudge(
+        reward={"same": {"judge": "rubric"}, "m": {"judge": "rubric", **member}}, **whole
+    )
 
 
 def nested(member: Json, **whole: Any) -> Jury:
     """The member in a jury in a cascade in a jury; `same` of the outermost jury is beside it."""
-    cascade = {"kind": "cascade", "cheap": {}, "strong": {"kind": "jury", "members": {"o": {}, "m": member}}}
-    return Jury({"same": {}, "m": {**cascade, "cascade_threshold": 1.0, "cascade_share": 0.0}}, **whole)
+    cascade = {
+        "kind": "cascade",
+        "cheap": {},
+        "strong": {"kind": "jury", "members": {"o": {}, "m": member}},
+    }
+    return Jury(
+        {"same": {}, "m": {**cascade, "cascade_threshold": 1.0, "cascade_share": 0.0}}, **whole
+    )
 
 
 def whole_at(endpoint: ScriptedEndpoint, **more: Any) -> Json:
@@ -39,7 +47,10 @@ def whole_at(endpoint: ScriptedEndpoint, **more: Any) -> Json:
 async def test_another_model_has_no_price_of_the_whole(made: Made) -> None:
     async with ScriptedEndpoint(VERDICT) as endpoint:
         whole = whole_at(endpoint, judge_price_input=3, judge_price_output=15)
-        for member, cost in (({"judge_model_name": "n"}, None), ({"judge_max_tokens": 9}, (10 * 3 + 5 * 15) / 1e6)):
+        for member, cost in (
+            ({"judge_model_name": "n"}, None),
+            ({"judge_max_tokens": 9}, (10 * 3 + 5 * 15) / 1e6),
+        ):
             (judgment,) = await made(member, **whole).judge("Why?", ["Because."])
             costs = {call.name.split("/")[-2]: call.run.usage.cost for call in judgment.calls}
             assert costs["m"] == (cost if cost is None else pytest.approx(cost))

@@ -23,13 +23,17 @@ def test_name_of_a_preset_is_its_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert config_file(NAME).read_bytes() == (ROOT / "configs" / f"{NAME}.yaml").read_bytes()
 
 
-def test_file_of_that_name_comes_before_the_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_that_name_comes_before_the_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path(NAME).touch()
     assert config_file(NAME) == Path(NAME)
 
 
-@pytest.mark.parametrize("given", ["mine.yaml", f"./{NAME}", f"there/{NAME}", f"/{NAME}", "~", "mine.yml"])
+@pytest.mark.parametrize(
+    "given", ["mine.yaml", f"./{NAME}", f"there/{NAME}", f"/{NAME}", "~", "mine.yml"]
+)
 def test_value_with_a_folder_or_an_ending_is_a_path(
     given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

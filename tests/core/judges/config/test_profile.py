@@ -29,7 +29,9 @@ def slow_function() -> int:
 
 
 @pytest.mark.slow
-def test_a_profile_names_what_took_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_names_what_took_the_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "profile.html"
     with profiled(path):
         slow_function()
@@ -37,21 +39,27 @@ def test_a_profile_names_what_took_the_time(tmp_path: Path, capsys: pytest.Captu
     assert str(path) in capsys.readouterr().err
 
 
-def test_without_a_path_nothing_is_profiled_and_nothing_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_path_nothing_is_profiled_and_nothing_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(extras.EXTRAS, "profile", ("no_such_module",))  # type: ignore[arg-type]  # a dict at run time
     with profiled(None):
         pass
 
 
 @pytest.mark.parametrize("place", ["missing/profile.html", "."])
-def test_a_place_that_takes_no_file_is_refused_before_anything_is_done(place: str, tmp_path: Path) -> None:
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_done(
+    place: str, tmp_path: Path
+) -> None:
     with pytest.raises(SettingsError, match="--profile"), profiled(tmp_path / place):
         raise AssertionError("it was begun")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--profile", "--profile=p.html"])
-def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_profiler_is_one_line_and_code_2(
+    flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(extras.EXTRAS, "profile", ("no_such_module",))  # type: ignore[arg-type]
     ended = in_process("evaluate", "--offline", flag)
     assert (ended.code, ended.out) == (2, "")
@@ -59,10 +67,16 @@ def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_a_flag_without_a_name_gets_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_without_a_name_gets_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     ended = in_process(
-        "evaluate", "--offline", "--limit=1", "--profile", f"--env.data_dir_to_save_evals={tmp_path / 'r'}"
+        "evaluate",
+        "--offline",
+        "--limit=1",
+        "--profile",
+        f"--env.data_dir_to_save_evals={tmp_path / 'r'}",
     )
     (path,) = tmp_path.glob("profile-*.html")
     assert re.search(rf"The profile is in {path.name}\b", ended.err)
@@ -75,7 +89,9 @@ def arena(tmp_path: Path) -> Arena:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_evaluation_that_is_stopped_writes_its_profile(number: signal.Signals, code: int, arena: Arena) -> None:
+def test_an_evaluation_that_is_stopped_writes_its_profile(
+    number: signal.Signals, code: int, arena: Arena
+) -> None:
     path = arena.path / "profile.html"
     with serving(Reply(hang=True)) as judging, serving(answering) as policy:
         argv = arena.argv(judging.base_url, policy.base_url, f"--profile={path}")

@@ -17,7 +17,12 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.config.composed import with_all_choices
 from judgegym.judges.config.fields import section_of
 from judgegym.judges.config.one_line_parser import OneLineParser
-from judgegym.judges.config.removed import REMOVED, REMOVED_FROM_JUDGES, RemovedSetting, removed_setting
+from judgegym.judges.config.removed import (
+    REMOVED,
+    REMOVED_FROM_JUDGES,
+    RemovedSetting,
+    removed_setting,
+)
 from judgegym.judges.config.sources import load, settings_from_keywords
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import RewardServerSettings
@@ -63,7 +68,13 @@ def other_value(constant: Any) -> Any:
         return not constant
     if isinstance(constant, int | float):
         return constant + 7
-    return {"other": 1} if isinstance(constant, dict) else ["other"] if isinstance(constant, list) else "7"
+    return (
+        {"other": 1}
+        if isinstance(constant, dict)
+        else ["other"]
+        if isinstance(constant, list)
+        else "7"
+    )
 
 
 def text(value: Any) -> str:
@@ -114,7 +125,11 @@ def test_a_removed_setting_is_dropped_at_its_constant_and_refused_at_another_val
     monkeypatch.chdir(tmp_path)
     model = COMMANDS[place.command]
     with monkeypatch.context() as patch:
-        words = [word for give, _ in SOURCES.values() for word in give(place.path, place.setting.constant, patch)]
+        words = [
+            word
+            for give, _ in SOURCES.values()
+            for word in give(place.path, place.setting.constant, patch)
+        ]
         loaded = load(model, words, prog=place.command)
     assert loaded.settings.model_dump(exclude={"config"}) == usual(place.command)
     for give, origin in SOURCES.values():
@@ -139,7 +154,10 @@ def mood(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("flag", "path"),
     [
-        ('--env.judge=composite --env.reward={"style": {"judge": "rubric", "judge_mood": "%s"}}', "env.reward.style."),
+        (
+            '--env.judge=composite --env.reward={"style": {"judge": "rubric", "judge_mood": "%s"}}',
+            "env.reward.style.",
+        ),
         ('--env.judge=jury --env.judges={"a": {"judge_mood": "%s"}, "b": {}}', "env.judges.a."),
         ('--env.judge=cascade --env.cascade=[{}, {"judge_mood": "%s"}]', "env.cascade.1."),
         ('--env.gold_judge={"judge": "rubric", "judge_mood": "%s"}', "env.gold_judge."),
@@ -150,7 +168,9 @@ def test_a_part_a_member_and_a_gold_judge(flag: str, path: str, mood: None) -> N
         words = [f"--{word}" for word in f" {flag % value}".split(" --")[1:]]
         return load(COMMANDS["serve"], words, prog="serve").settings.env
 
-    with pytest.raises(SettingsError, match=rf"^--{path}judge_mood \(command line\): .*leave it out"):
+    with pytest.raises(
+        SettingsError, match=rf"^--{path}judge_mood \(command line\): .*leave it out"
+    ):
         loaded("cross")
     assert "judge_mood" not in loaded("calm").model_dump_json()
 
@@ -169,25 +189,39 @@ def test_a_mount_and_keyword_arguments(mood: None) -> None:
 def test_a_switch_without_a_value_and_its_opposite(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = RemovedSetting("ScoreRunSettings", "loud", False, "leave it out")
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED", [gone])
-    for words in (["--loud", "--limit=2"], ["--loud", "true", "--limit=2"], ["--limit=2", "--loud"]):
+    for words in (
+        ["--loud", "--limit=2"],
+        ["--loud", "true", "--limit=2"],
+        ["--limit=2", "--loud"],
+    ):
         with pytest.raises(SettingsError, match=r"^--loud \(command line\)"):
             load(ScoreSettings, words, prog="score")
-    for words in (["--no-loud", "--limit=2"], ["--loud", "false", "--limit=2"], ["--loud=0", "--limit=2"]):
+    for words in (
+        ["--no-loud", "--limit=2"],
+        ["--loud", "false", "--limit=2"],
+        ["--loud=0", "--limit=2"],
+    ):
         assert load(ScoreSettings, words, prog="score").settings.limit == 2
 
 
-def test_a_merged_setting_is_dropped_where_the_new_one_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merged_setting_is_dropped_where_the_new_one_says_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def is_in_force(section: Any, settings: Any, value: Any) -> bool:
         return bool(section.limit == int(value))
 
-    merged = RemovedSetting("ScoreRunSettings", "most", None, "use --limit", is_in_force=is_in_force)
+    merged = RemovedSetting(
+        "ScoreRunSettings", "most", None, "use --limit", is_in_force=is_in_force
+    )
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED", [merged])
     assert load(ScoreSettings, ["--most=7", "--limit=7"], prog="score").settings.limit == 7
     with pytest.raises(SettingsError, match=r"^--most \(command line\): .*use --limit"):
         load(ScoreSettings, ["--most=7", "--limit=8"], prog="score")
 
 
-def test_a_flag_of_a_small_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_of_a_small_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     gone = RemovedSetting("label", "format", "jsonl", "write JSONL")
     monkeypatch.setattr("judgegym.judges.config.removed.REMOVED", [gone])
     parser = OneLineParser("judgegym label", "Label rows.")
@@ -196,4 +230,7 @@ def test_a_flag_of_a_small_command(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     with pytest.raises(SystemExit) as ended:
         parser.parse_args(["--format=other", "--out=a"])
     assert ended.value.code == 2
-    assert "judgegym label: --format (command line): this setting was removed" in capsys.readouterr().err
+    assert (
+        "judgegym label: --format (command line): this setting was removed"
+        in capsys.readouterr().err
+    )

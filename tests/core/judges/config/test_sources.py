@@ -8,7 +8,13 @@ import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.sources import MASK, LoadedSettings, SettingsSource, SourcedSettings, load
+from judgegym.judges.config.sources import (
+    MASK,
+    LoadedSettings,
+    SettingsSource,
+    SourcedSettings,
+    load,
+)
 
 KEY = "sk-this-is-secret"
 
@@ -81,7 +87,13 @@ VARIABLE = "environment variable JUDGEGYM_MAIN__NUMBER"
     ],
 )
 def test_strongest_source_wins_and_is_named(
-    settings: Load, flags: list[str], env: dict[str, str], yaml: str | None, preset: bool, number: int, source: str
+    settings: Load,
+    flags: list[str],
+    env: dict[str, str],
+    yaml: str | None,
+    preset: bool,
+    number: int,
+    source: str,
 ) -> None:
     def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
         return [*sources, SettingsSource("preset", {"main.number": 5})] if preset else sources
@@ -95,11 +107,20 @@ def test_strongest_source_wins_and_is_named(
 
 def test_sources_of_one_section_add_up(settings: Load) -> None:
     env = {"JUDGEGYM_MAIN__SHARE": "0.25"}
-    loaded = settings("--main.number=2", "--limit", "9", env=env, yaml="main: {names: [a, b]}\nother: {share: 1}")
+    loaded = settings(
+        "--main.number=2", "--limit", "9", env=env, yaml="main: {names: [a, b]}\nother: {share: 1}"
+    )
     main = loaded.settings.main
     assert (main.number, main.share, main.names) == (2, 0.25, ["a", "b"])
     assert (loaded.settings.limit, loaded.settings.other.share) == (9, 1.0)
-    assert set(loaded.origins) == {"config", "limit", "main.number", "main.share", "main.names", "other.share"}
+    assert set(loaded.origins) == {
+        "config",
+        "limit",
+        "main.number",
+        "main.share",
+        "main.names",
+        "other.share",
+    }
 
 
 def test_the_file_may_be_named_by_the_environment(settings: Load, tmp_path: Path) -> None:
@@ -116,8 +137,13 @@ def test_an_empty_file_says_nothing(settings: Load, yaml: str) -> None:
 
 
 def test_lines_that_are_changed_are_those_whose_value_is_not_the_default(settings: Load) -> None:
-    loaded = settings("--main.number=2", "--main.share=0.5", "--limit=9", yaml="other: {number: 7, share: 0.25}")
-    shown = {line.name: (line.value, line.source.rpartition("/")[2]) for line in loaded.lines(show="changed")}
+    loaded = settings(
+        "--main.number=2", "--main.share=0.5", "--limit=9", yaml="other: {number: 7, share: 0.25}"
+    )
+    shown = {
+        line.name: (line.value, line.source.rpartition("/")[2])
+        for line in loaded.lines(show="changed")
+    }
     del shown["config"]
     assert shown == {
         "main.number": ("2", "command line"),
@@ -131,7 +157,8 @@ def test_lines_are_of_the_settings_that_the_command_uses(settings: Load) -> None
     assert "limit" not in {line.name for line in settings(verb="serve").lines()}
 
 
-# ----------------------------------------------------------------------------------------------------------- secrets
+# -----------------------------------------------------------------------------------------------------------
+# secrets
 
 
 @pytest.mark.parametrize(
@@ -144,7 +171,10 @@ def test_lines_are_of_the_settings_that_the_command_uses(settings: Load) -> None
 )
 def test_secrets_are_masked(settings: Load, given: dict[str, Any]) -> None:
     loaded = settings(*given.pop("flags", []), **given)
-    assert loaded.settings.main.api_key is not None and loaded.settings.main.api_key.get_secret_value() == KEY
+    assert (
+        loaded.settings.main.api_key is not None
+        and loaded.settings.main.api_key.get_secret_value() == KEY
+    )
     values = {line.name: line.value for line in loaded.lines()}
     assert (values["main.api_key"], values["other.api_key"]) == (MASK, "None")
     assert KEY not in str(loaded.lines()) + repr(loaded)

@@ -68,15 +68,29 @@ def message_of(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"flags": ("--main.nubmer=2",)}, ["--main.nubmer", "unknown", "did you mean --main.number?"]),
-        ({"flags": ("--main.nubmer", "2")}, ["--main.nubmer", "unknown", "did you mean --main.number?"]),
+        (
+            {"flags": ("--main.nubmer=2",)},
+            ["--main.nubmer", "unknown", "did you mean --main.number?"],
+        ),
+        (
+            {"flags": ("--main.nubmer", "2")},
+            ["--main.nubmer", "unknown", "did you mean --main.number?"],
+        ),
         ({"flags": ("--qqqq=2",)}, ["--qqqq", "unknown", "--help"]),
         ({"flags": ("number=2",)}, ["number=2", "--name=value"]),
         ({"flags": ("--limit",)}, ["command line", "--limit", "expected one argument"]),
-        ({"yaml": "main: {nubmer: 2}"}, ["main.nubmer", "settings.yaml", "unknown", "did you mean --main.number?"]),
+        (
+            {"yaml": "main: {nubmer: 2}"},
+            ["main.nubmer", "settings.yaml", "unknown", "did you mean --main.number?"],
+        ),
         (
             {"env": {"JUDGEGYM_MAIN__NUBMER": "2"}},
-            ["main.nubmer", "environment variable JUDGEGYM_MAIN__NUBMER", "unknown", "did you mean --main.number?"],
+            [
+                "main.nubmer",
+                "environment variable JUDGEGYM_MAIN__NUBMER",
+                "unknown",
+                "did you mean --main.number?",
+            ],
         ),
         ({"env": {"JUDGEGYM_MIAN__NUMBER": "2"}}, ["JUDGEGYM_MIAN__NUMBER", "unknown"]),
         (
@@ -96,11 +110,20 @@ def test_an_unknown_setting(
     ("given", "words"),
     [
         ({"flags": ("--main.number=two",)}, ["--main.number", "command line", "integer", "'two'"]),
-        ({"flags": ("--main.share=2",)}, ["--main.share", "command line", "less than or equal to 1", "'2'"]),
+        (
+            {"flags": ("--main.share=2",)},
+            ["--main.share", "command line", "less than or equal to 1", "'2'"],
+        ),
         ({"flags": ("--main.share=nan",)}, ["--main.share", "command line", "'nan'"]),
-        ({"yaml": "main: {kind: odd}"}, ["--main.kind", "settings.yaml", "'plain' or 'fancy'", "'odd'"]),
+        (
+            {"yaml": "main: {kind: odd}"},
+            ["--main.kind", "settings.yaml", "'plain' or 'fancy'", "'odd'"],
+        ),
         ({"yaml": "main: {body: [1]}"}, ["--main.body", "settings.yaml", "dictionary", "'[1]'"]),
-        ({"yaml": "main: 5"}, ["--main", "settings.yaml", "expected settings by name", "found a value of type int"]),
+        (
+            {"yaml": "main: 5"},
+            ["--main", "settings.yaml", "expected settings by name", "found a value of type int"],
+        ),
         (
             {"yaml": "main: 5", "flags": ("--main.number=1",)},
             ["--main", "settings.yaml", "expected settings by name", "found a value of type int"],
@@ -110,18 +133,30 @@ def test_an_unknown_setting(
             ["--main", "settings.yaml", "found a value of type list"],
         ),
         ({"flags": (f"--main={nested(20_000)}",)}, ["command line", "nested too deeply"]),
-        ({"flags": (f"--main.body={nested(200)}",)}, ["--main", "command line", "nested more than 90 deep"]),
-        ({"env": {"JUDGEGYM_MAIN__BODY": nested(20_000)}}, ["JUDGEGYM_MAIN__BODY", "nested too deeply"]),
+        (
+            {"flags": (f"--main.body={nested(200)}",)},
+            ["--main", "command line", "nested more than 90 deep"],
+        ),
+        (
+            {"env": {"JUDGEGYM_MAIN__BODY": nested(20_000)}},
+            ["JUDGEGYM_MAIN__BODY", "nested too deeply"],
+        ),
         ({"yaml": "main: {body: &x [*x]}"}, ["settings.yaml", "*x is a part of itself"]),
         ({"yaml": b"main: {number: \xff}"}, ["settings.yaml", "not UTF-8"]),
-        ({"yaml": "main: {number: 1}\nmain: {share: 0.1}"}, ["settings.yaml", "'main' occurs twice"]),
+        (
+            {"yaml": "main: {number: 1}\nmain: {share: 0.1}"},
+            ["settings.yaml", "'main' occurs twice"],
+        ),
         (
             {"env": {"JUDGEGYM_MAIN__NUMBER": "two"}},
             ["--main.number", "environment variable JUDGEGYM_MAIN__NUMBER", "integer", "'two'"],
         ),
         ({"flags": ('--main.body={"a": 1',)}, ["main.body", "command line"]),
         ({"flags": ("--table", "a=1")}, ["--table (command line): expected JSON, got 'a=1'"]),
-        ({"env": {"JUDGEGYM_MAIN__BODY": '{"a": 1'}}, ["environment variable JUDGEGYM_MAIN__BODY: expected JSON; "]),
+        (
+            {"env": {"JUDGEGYM_MAIN__BODY": '{"a": 1'}},
+            ["environment variable JUDGEGYM_MAIN__BODY: expected JSON; "],
+        ),
     ],
 )
 def test_a_wrong_value_names_setting_source_and_what_was_expected(
@@ -132,8 +167,12 @@ def test_a_wrong_value_names_setting_source_and_what_was_expected(
     assert "\n" not in message
 
 
-def test_all_wrong_values_are_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    message = message_of(tmp_path, monkeypatch, flags=("--main.number=x",), yaml="main: {share: y, odd: 1}\nlimit: z")
+def test_all_wrong_values_are_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = message_of(
+        tmp_path, monkeypatch, flags=("--main.number=x",), yaml="main: {share: y, odd: 1}\nlimit: z"
+    )
     lines = message.splitlines()
     assert len(lines) == 4
     for name in ("main.number", "main.share", "main.odd", "limit"):
@@ -161,9 +200,13 @@ def test_a_file_that_holds_no_settings(
 
 
 @pytest.mark.parametrize("variable", [False, True])
-def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: bool) -> None:
+def test_a_file_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: bool
+) -> None:
     missing = str(tmp_path / "nothing.yaml")
-    given: dict[str, Any] = {"env": {"JUDGEGYM_CONFIG": missing}} if variable else {"flags": (f"--config={missing}",)}
+    given: dict[str, Any] = (
+        {"env": {"JUDGEGYM_CONFIG": missing}} if variable else {"flags": (f"--config={missing}",)}
+    )
     message = message_of(tmp_path, monkeypatch, **given)
     assert "--config" in message and missing in message and "No such file" in message
     assert "directory" in message_of(tmp_path, monkeypatch, flags=(f"--config={tmp_path}",))
@@ -185,12 +228,16 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         {"env": {"JUDGEGYM_MAIN": f'{{"api_key": "{KEY}"'}},
     ],
 )
-def test_a_secret_is_in_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
+def test_a_secret_is_in_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
     message = message_of(tmp_path, monkeypatch, **given)
     assert "main" in message.lower() and KEY not in message
 
 
-def test_a_variable_of_a_file_with_lines_of_windows_has_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_of_a_file_with_lines_of_windows_has_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("JUDGEGYM_MAIN__FLAG", "true\r")
     monkeypatch.setenv("JUDGEGYM_MAIN__BODY", '{"a": 1}\r\n')
     main = load(Demo, [], prog="demo").settings.main

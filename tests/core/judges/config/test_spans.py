@@ -13,7 +13,12 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import (
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler
 from opentelemetry.trace import SpanKind
@@ -40,7 +45,9 @@ class Sent(SpanExporter):
 
 def quick(sampler: Sampler | None = None) -> tuple[QuickTracer, Sent]:
     sent = Sent()
-    return QuickTracer(TracerProvider(sampler), SimpleSpanProcessor(sent), "1", has_texts=False), sent
+    return QuickTracer(
+        TracerProvider(sampler), SimpleSpanProcessor(sent), "1", has_texts=False
+    ), sent
 
 
 def make_spans(tracing: SpanTracer) -> dict[str, str]:
@@ -48,7 +55,10 @@ def make_spans(tracing: SpanTracer) -> dict[str, str]:
     carried: dict[str, str] = {}
     with tracing.span("outer", {"s": "é", "n": 1}, kind=SpanKind.SERVER, carrier=CARRIER) as outer:
         outer.attributes["f"] = 1.0
-        with pytest.raises(ZeroDivisionError), tracing.span("inner", {"t": ("a", "b"), "u": (0.5, 1.0), "n": 1.5}):
+        with (
+            pytest.raises(ZeroDivisionError),
+            tracing.span("inner", {"t": ("a", "b"), "u": (0.5, 1.0), "n": 1.5}),
+        ):
             carried |= tracing.headers({"Content-Type": "application/json"})
             raise ZeroDivisionError("a text")
     with tracing.span("alone", {}, kind=SpanKind.CLIENT):
@@ -63,7 +73,10 @@ def plain(request: ExportTraceServiceRequest) -> tuple[list[Span], ExportTraceSe
     for span in spans:
         assert span.start_time_unix_nano <= span.end_time_unix_nano
         span.start_time_unix_nano = span.end_time_unix_nano = 0
-        span.parent_span_id, span.span_id = ids.get(span.parent_span_id, span.parent_span_id), ids[span.span_id]
+        span.parent_span_id, span.span_id = (
+            ids.get(span.parent_span_id, span.parent_span_id),
+            ids[span.span_id],
+        )
         if span.trace_id.hex() != TRACE:
             span.trace_id = b""
     del request.resource_spans[0].scope_spans[0].spans[:]
@@ -79,15 +92,26 @@ def test_quick_spans_are_encoded_as_the_sdk_encodes_its_own() -> None:
     make_spans(tracing)
     encoded = tracing.encoded(sent.spans).SerializePartialToString()
     ours = ExportTraceServiceRequest.FromString(encoded)
-    assert [span.name for span in ours.resource_spans[0].scope_spans[0].spans] == ["inner", "outer", "alone"]
+    assert [span.name for span in ours.resource_spans[0].scope_spans[0].spans] == [
+        "inner",
+        "outer",
+        "alone",
+    ]
     assert plain(ours) == plain(theirs)
-    assert tracing.encoded(exporter.get_finished_spans()) == encode_spans(exporter.get_finished_spans())
+    assert tracing.encoded(exporter.get_finished_spans()) == encode_spans(
+        exporter.get_finished_spans()
+    )
 
 
 def test_calls_carry_the_trace_on_with_state_and_baggage() -> None:
     tracing, sent = quick()
     carried = make_spans(tracing)
-    inner = ExportTraceServiceRequest.FromString(tracing.encoded(sent.spans)).resource_spans[0].scope_spans[0].spans[0]
+    inner = (
+        ExportTraceServiceRequest.FromString(tracing.encoded(sent.spans))
+        .resource_spans[0]
+        .scope_spans[0]
+        .spans[0]
+    )
     assert carried == CARRIER | {
         "Content-Type": "application/json",
         "traceparent": f"00-{TRACE}-{inner.span_id.hex()}-01",
@@ -99,7 +123,12 @@ def test_half_a_character_does_not_lose_a_batch() -> None:
     tracing, sent = quick()
     with tracing.span("a", {"label": "x\ud83d"}):
         pass
-    (span,) = ExportTraceServiceRequest.FromString(tracing.encoded(sent.spans)).resource_spans[0].scope_spans[0].spans
+    (span,) = (
+        ExportTraceServiceRequest.FromString(tracing.encoded(sent.spans))
+        .resource_spans[0]
+        .scope_spans[0]
+        .spans
+    )
     assert span.attributes[0].value.string_value == "x?"
 
 
@@ -107,7 +136,9 @@ def test_spans_that_are_not_sampled_are_not_kept_and_carry_the_trace_on() -> Non
     tracing, sent = quick(ALWAYS_OFF)
     carried = make_spans(tracing)
     assert sent.spans == []
-    assert carried["traceparent"].startswith(f"00-{TRACE}-") and carried["traceparent"].endswith("-00")
+    assert carried["traceparent"].startswith(f"00-{TRACE}-") and carried["traceparent"].endswith(
+        "-00"
+    )
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -134,12 +165,18 @@ def test_spans_reach_a_collector_before_the_end(monkeypatch: pytest.MonkeyPatch)
         server.shutdown()
     (body,) = Collector.bodies
     (of_resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
-    assert ("service.name", "ours") in [(each.key, each.value.string_value) for each in of_resource.resource.attributes]
+    assert ("service.name", "ours") in [
+        (each.key, each.value.string_value) for each in of_resource.resource.attributes
+    ]
     assert [span.name for span in of_resource.scope_spans[0].spans] == ["inner", "outer", "alone"]
 
 
-@pytest.mark.parametrize(("exporter", "names"), [("console", ["inner", "outer", "alone"]), ("none", [])])
-def test_spans_go_where_the_variable_says(exporter: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("exporter", "names"), [("console", ["inner", "outer", "alone"]), ("none", [])]
+)
+def test_spans_go_where_the_variable_says(
+    exporter: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent = Sent()
     monkeypatch.setattr(ConsoleSpanExporter, "export", lambda _, spans: sent.export(spans))
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", exporter)

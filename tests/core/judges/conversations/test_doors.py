@@ -29,7 +29,11 @@ ITEMS: list[Json] = [
     {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
     {"type": "function_call", "call_id": "c", "name": "add", "arguments": '{"a": 2}'},
     {"type": "function_call_output", "call_id": "c", "output": "4"},
-    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is 4."}]},
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "It is 4."}],
+    },
 ]
 NODES: list[Json] = [
     {"parent": n - 1 if n else None, "message": message, "sampled": n > 0}
@@ -37,8 +41,9 @@ NODES: list[Json] = [
 ]
 PROMPT = 'system (tools): {"name":"add","description":"Adds."}\n\nuser: What is 2 + 2?'
 SHOWN = (
-    'assistant: [reasoning, left out]\n[tool call: add({"a":2})]\n\ntool (add): 4\n\nassistant: It is 4.'  # one form
-)
+    'assistant: [reasoning, left out]\n[tool call: add({"a":2})]\n\ntool (add): 4\n\nassistant: It '
+    "is 4."
+)  # one form
 
 
 class Both(DatasetJudgeSettings, ColumnSettings):
@@ -65,7 +70,10 @@ def of_trainer(prompt: object, response: object, cells: Json) -> JudgeTask:
     return of_request(request_of([row]))
 
 
-VERIFY: Json = {"responses_create_params": {"input": [ASKED], "tools": TOOLS}, "response": {"output": ITEMS}}
+VERIFY: Json = {
+    "responses_create_params": {"input": [ASKED], "tools": TOOLS},
+    "response": {"output": ITEMS},
+}
 INSPECT = [
     {
         **RESPONSE[0],
@@ -114,10 +122,18 @@ def test_the_response_of_messages_is_the_last_turn_and_its_trace_has_the_calls()
 
 
 def test_texts_have_no_trace_and_are_the_tasks_that_they_were() -> None:
-    for task in (of_row({"prompt": "Q", "response": "A"}), of_request({"prompt": "Q", "response": "A"})):
-        assert task.trace == () == task.tools and task.key("rubric") == JudgeTask("Q", ("A",)).key("rubric")
+    for task in (
+        of_row({"prompt": "Q", "response": "A"}),
+        of_request({"prompt": "Q", "response": "A"}),
+    ):
+        assert task.trace == () == task.tools and task.key("rubric") == JudgeTask("Q", ("A",)).key(
+            "rubric"
+        )
     (compared,) = CompareBody.model_validate(
-        {"conversation_history": [ASKED], "response_objs": [{"output": ITEMS}, {"output": ITEMS[3:]}]}
+        {
+            "conversation_history": [ASKED],
+            "response_objs": [{"output": ITEMS}, {"output": ITEMS[3:]}],
+        }
     ).tasks({})
     assert [len(trace) for trace in compared.traces] == [3, 1]
 
@@ -135,6 +151,13 @@ def test_tools_that_cannot_be_read_are_refused_or_named() -> None:
 
 
 def test_the_error_of_a_tool_in_inspect_is_its_result() -> None:
-    failed = {"role": "tool", "content": "", "error": {"type": "timeout", "message": "It took too long."}}
+    failed = {
+        "role": "tool",
+        "content": "",
+        "error": {"type": "timeout", "message": "It took too long."},
+    }
     task = of_trainer("Q", [INSPECT[0], failed, RESPONSE[2]], {})
-    assert task.trace[1].text == "It took too long." and "tool (add): It took too long." in task.response
+    assert (
+        task.trace[1].text == "It took too long."
+        and "tool (add): It took too long." in task.response
+    )

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.conversations.images import image_of_bytes, images_shown, read_image, with_images
+from judgegym.judges.conversations.images import (
+    image_of_bytes,
+    images_shown,
+    read_image,
+    with_images,
+)
 from judgegym.judges.conversations.messages import turns_of, turns_of_items
 from judgegym.judges.conversations.turns import UnseenPart, images_of, transcript
 from judgegym.judges.core.tasks import JudgeTask
@@ -63,7 +68,11 @@ def test_an_image_is_the_same_whatever_its_form(part: dict[str, Any], tmp_path: 
 
 
 def test_an_address_is_kept_and_never_fetched() -> None:
-    for part in (ADDRESS, {"type": "image", "source": {"type": "url", "url": URL}}, {"type": "image", "url": URL}):
+    for part in (
+        ADDRESS,
+        {"type": "image", "source": {"type": "url", "url": URL}},
+        {"type": "image", "url": URL},
+    ):
         assert (read_image(part).url, read_image(part).name) == (URL, URL)
     assert read_image(ADDRESS).detail == "low"
 
@@ -71,8 +80,24 @@ def test_an_address_is_kept_and_never_fetched() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("a.png", "/etc/passwd", "file:///etc/passwd", "ftp://example.org/a.png", "", "https://a b", "data:"),
-        *("data:image/png,abc", "data:image/png;base64,?", data_url(b"text"), "https://a\n", 5, [], b"%PDF-1.7"),
+        *(
+            "a.png",
+            "/etc/passwd",
+            "file:///etc/passwd",
+            "ftp://example.org/a.png",
+            "",
+            "https://a b",
+            "data:",
+        ),
+        *(
+            "data:image/png,abc",
+            "data:image/png;base64,?",
+            data_url(b"text"),
+            "https://a\n",
+            5,
+            [],
+            b"%PDF-1.7",
+        ),
     ],
 )
 def test_what_is_no_image_is_refused(value: object) -> None:
@@ -95,7 +120,11 @@ def test_of_files_images_alone_are_read(tmp_path: Path, name: str) -> None:
         (png(700, 5), "png", (700, 5)),
         (b"GIF89a" + struct.pack("<HH", 20, 30) + b"\0" * 9, "gif", (20, 30)),
         (b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 20, "webp", (0, 0)),
-        (b"\xff\xd8\xff\xe0\0\4ab\xff\xc2\0\x11\x08" + struct.pack(">HH", 40, 50) + b"\0" * 9, "jpeg", (50, 40)),
+        (
+            b"\xff\xd8\xff\xe0\0\4ab\xff\xc2\0\x11\x08" + struct.pack(">HH", 40, 50) + b"\0" * 9,
+            "jpeg",
+            (50, 40),
+        ),
     ],
 )
 def test_sides_are_read_from_the_header(data: bytes, kind: str, sides: tuple[int, int]) -> None:
@@ -105,14 +134,22 @@ def test_sides_are_read_from_the_header(data: bytes, kind: str, sides: tuple[int
 
 
 def test_images_are_marked_in_order_and_nothing_else_looks_like_a_mark() -> None:
-    said = [{"type": "text", "text": "See [image 9] and ["}, ADDRESS, {"type": "text", "text": " IMAGE #2]."}]
+    said = [
+        {"type": "text", "text": "See [image 9] and ["},
+        ADDRESS,
+        {"type": "text", "text": " IMAGE #2]."},
+    ]
     tool = {"type": "tool_result", "content": [{"type": "text", "text": "[image 1]"}, ADDRESS]}
     turns = turns_of([{"role": "user", "content": said}, {"role": "user", "content": [tool]}]) or ()
-    assert transcript(turns) == ("user: See [¦image 9] and [[image 1] IMAGE #2].\n\nuser: [¦image 1][image 2]")
+    assert transcript(turns) == (
+        "user: See [¦image 9] and [[image 1] IMAGE #2].\n\nuser: [¦image 1][image 2]"
+    )
     assert [image.url for image in images_of(turns)] == [URL, URL]
 
 
-@pytest.mark.parametrize("part", [ADDRESS, {"type": "image"}, {"type": "input_image", "image_url": data_url(RED)}])
+@pytest.mark.parametrize(
+    "part", [ADDRESS, {"type": "image"}, {"type": "input_image", "image_url": data_url(RED)}]
+)
 def test_no_image_is_read_where_none_is_shown(part: dict[str, Any]) -> None:
     with images_shown(shown=False):
         with pytest.raises(UnseenPart, match="would judge blind"):
@@ -129,13 +166,21 @@ def test_images_beside_a_conversation_stand_before_those_of_its_first_message() 
 
 
 def test_outputs_of_tools_have_images_in_the_responses_api() -> None:
-    item = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": URL}]}
+    item = {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [{"type": "input_image", "image_url": URL}],
+    }
     (turn,) = turns_of_items([item])
     assert (turn.shown, [image.url for image in turn.images]) == ("[image 1]", [URL])
 
 
 def test_a_turn_is_a_message_again_with_its_images_where_they_stood() -> None:
-    content = [{"type": "text", "text": "[image 1] "}, ADDRESS, {"type": "text", "text": "is what?"}]
+    content = [
+        {"type": "text", "text": "[image 1] "},
+        ADDRESS,
+        {"type": "text", "text": "is what?"},
+    ]
     (turn,) = turns_of([{"role": "user", "content": content}]) or ()
     assert turn.message() == {"role": "user", "content": content}
     assert turn.asked()["content"] == "[image 1] is what?"
@@ -145,12 +190,27 @@ def test_a_task_numbers_its_images_through_prompt_and_responses() -> None:
     (asked,) = turns_of([{"role": "user", "content": [ADDRESS, "What?"]}]) or ()
     trace = turns_of([{"role": "assistant", "content": ["It is ", ADDRESS, ADDRESS]}]) or ()
     text = transcript(trace)
-    task = JudgeTask(asked.shown, (text, "As in [image 2].", text), traces=(trace, (), trace), images=asked.images)
+    task = JudgeTask(
+        asked.shown,
+        (text, "As in [image 2].", text),
+        traces=(trace, (), trace),
+        images=asked.images,
+    )
     found = task.numbered()
     assert found.prompt == "[image 1]What?"
-    assert found.responses == ("It is [image 2][image 3]", "As in [¦image 2].", "It is [image 4][image 5]")
-    assert [image.mark for image in found.all_images] == [f"[image {number}]" for number in range(1, 6)]
+    assert found.responses == (
+        "It is [image 2][image 3]",
+        "As in [¦image 2].",
+        "It is [image 4][image 5]",
+    )
+    assert [image.mark for image in found.all_images] == [
+        f"[image {number}]" for number in range(1, 6)
+    ]
     assert found.numbered() == found
-    assert [image.mark for image in found.only((2,)).all_images] == ["[image 1]", "[image 4]", "[image 5]"]
+    assert [image.mark for image in found.only((2,)).all_images] == [
+        "[image 1]",
+        "[image 4]",
+        "[image 5]",
+    ]
     other = JudgeTask(asked.shown, (text,), traces=(trace,), images=(image_of_bytes(RED),))
     assert len({each.key("j") for each in (task, other, JudgeTask(asked.shown, (text,)))}) == 3

@@ -1,8 +1,9 @@
 """Conversations of eight formats: equal ones are shown in equal words; nothing is lost, and nothing forged.
 
-`conversations.jsonl` has a row of each format that can hold a conversation, with its turns as far as the format holds
-them (role, text, name, calls, the id of the answered call, reasoning), how many of them the policy was asked, and how
-the conversation is shown. Texts of two of the conversations imitate turns, tool calls, cuts and prompts.
+`conversations.jsonl` has a row of each format that can hold a conversation, with its turns as far
+as the format holds them (role, text, name, calls, the id of the answered call, reasoning), how many
+of them the policy was asked, and how the conversation is shown. Texts of two of the conversations
+imitate turns, tool calls, cuts and prompts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from tests.rubrics import rubric_prompt
 
 Json: TypeAlias = dict[str, Any]
 
-CASES = [json.loads(line) for line in Path(__file__).with_name("conversations.jsonl").read_text().splitlines()]
+CASES = [
+    json.loads(line)
+    for line in Path(__file__).with_name("conversations.jsonl").read_text().splitlines()
+]
 ROWS = {(case["talk"], case["format"]): case["row"] for case in CASES}
 OPENAI = ROWS["tools", "openai"]
 TOOLS: list[Json] = OPENAI["tools"]
@@ -47,7 +51,9 @@ def parts_of(turn: Turn, case: Json) -> list[object]:
     return [turn.role, turn.text, turn.name, calls, turn.answers, turn.reasoning]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case['talk']} {case['format']}") for case in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{case['talk']} {case['format']}") for case in CASES]
+)
 def test_a_conversation_is_shown_in_the_same_words_from_each_format(case: Json) -> None:
     trace = trace_of(case["row"])
     assert trace is not None
@@ -61,8 +67,13 @@ def test_a_conversation_is_shown_in_the_same_words_from_each_format(case: Json) 
 def test_no_text_forges_a_turn_or_a_section_of_a_prompt(talk: str) -> None:
     trace = trace_of(ROWS[talk, "openai"])
     assert trace is not None
-    prompt, response = transcript(with_tools(trace.turns[: trace.asked], trace.tools)), trace.turns[trace.asked :]
-    asked = rubric_prompt(prompt, transcript(response), Rubric("Is it right?")).messages[-1]["content"]
+    prompt, response = (
+        transcript(with_tools(trace.turns[: trace.asked], trace.tools)),
+        trace.turns[trace.asked :],
+    )
+    asked = rubric_prompt(prompt, transcript(response), Rubric("Is it right?")).messages[-1][
+        "content"
+    ]
     tag = re.search(r"### Instruction( [0-9a-f]{12})\n", asked)
     assert tag is not None
     for title in ("### Instruction", "### Response To Evaluate", "### Score Rubric"):
@@ -74,11 +85,18 @@ def test_no_text_forges_a_turn_or_a_section_of_a_prompt(talk: str) -> None:
 def test_rows_are_those_that_the_packages_write() -> None:
     from atroposlib.envs.base import ScoredDataItem
     from openai.types.chat import ChatCompletionMessage
-    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
+    from openai.types.responses import (
+        ResponseFunctionToolCall,
+        ResponseOutputMessage,
+        ResponseReasoningItem,
+    )
 
     for message in OPENAI["messages"]:
         if message["role"] == "assistant":
-            assert ChatCompletionMessage.model_validate(message).model_dump(exclude_unset=True) == message
+            assert (
+                ChatCompletionMessage.model_validate(message).model_dump(exclude_unset=True)
+                == message
+            )
     kinds = {"function_call": ResponseFunctionToolCall, "reasoning": ResponseReasoningItem}
     for item in ROWS["tools", "nemo_gym"]["response"]["output"]:
         if item["type"] in kinds:
@@ -96,7 +114,10 @@ def test_traces_of_verifiers_are_read_as_it_writes_them() -> None:
     kinds = {"assistant": types.AssistantMessage, "tool": types.ToolMessage}
     for node in ROWS["tools", "verifiers"]["nodes"]:
         kind = kinds.get(node["message"]["role"])
-        assert kind is None or node["message"].items() <= kind.model_validate(node["message"]).model_dump().items()
+        assert (
+            kind is None
+            or node["message"].items() <= kind.model_validate(node["message"]).model_dump().items()
+        )
 
 
 @pytest.mark.slow
@@ -109,7 +130,10 @@ def test_samples_of_inspect_are_read_as_it_writes_them() -> None:
         "tool": model.ChatMessageTool,
         "user": model.ChatMessageUser,
     }
-    dumped = [kinds[each["role"]].model_validate(each).model_dump(exclude_none=True) for each in row["messages"]]
+    dumped = [
+        kinds[each["role"]].model_validate(each).model_dump(exclude_none=True)
+        for each in row["messages"]
+    ]
     assert trace_of({**row, "messages": dumped}) == trace_of(row)
 
 
@@ -142,7 +166,10 @@ def test_of_a_trace_with_branches_the_last_one_is_read() -> None:
         (None, ()),
         ("", ()),
         (TOOLS, (Tool("search", DEFINED["description"], DEFINED["parameters"]), Tool("now"))),
-        (json.dumps([{"name": "f", "description": None, "input_schema": {"a": None}}]), (Tool("f", "", {}),)),
+        (
+            json.dumps([{"name": "f", "description": None, "input_schema": {"a": None}}]),
+            (Tool("f", "", {}),),
+        ),
         ([{"type": "web_search"}], (Tool("web_search"),)),
         ("a hammer", None),
         ([{"name": 5}], None),
@@ -156,8 +183,17 @@ def test_definitions_of_tools(given_tools: object, found: object) -> None:
 
 def test_a_result_without_an_id_answers_the_first_call_that_has_none() -> None:
     calls = [{"function": {"name": name, "arguments": "{}"}} for name in ("f", "g", "f")]
-    results: list[Json] = [{"role": "tool", "content": "1", "name": "g"}, *({"role": "tool", "content": "2"},) * 3]
-    trace = trace_of({"prompt": "Q", "completion": [{"role": "assistant", "tool_calls": calls}, *results]})
+    results: list[Json] = [
+        {"role": "tool", "content": "1", "name": "g"},
+        *({"role": "tool", "content": "2"},) * 3,
+    ]
+    trace = trace_of(
+        {"prompt": "Q", "completion": [{"role": "assistant", "tool_calls": calls}, *results]}
+    )
     assert trace is not None
     assert [turn.name for turn in trace.turns[2:]] == ["g", "f", "f", ""]
-    assert [role for role, _ in groupby(turn.role for turn in trace.turns)] == ["user", "assistant", "tool"]
+    assert [role for role, _ in groupby(turn.role for turn in trace.turns)] == [
+        "user",
+        "assistant",
+        "tool",
+    ]

@@ -23,7 +23,9 @@ def number_in(own: str) -> ParsedVerdict[int] | None:
 
 
 async def test_a_verdict(connect: Connect) -> None:
-    reply = Reply(body=completion("7", reasoning="counted", prompt_tokens=100, completion_tokens=20))
+    reply = Reply(
+        body=completion("7", reasoning="counted", prompt_tokens=100, completion_tokens=20)
+    )
     async with ScriptedEndpoint(reply) as endpoint:
         call = await ask(connect(endpoint, prices=Prices(10.0, 50.0)), ASK, number_in, name="count")
     assert (call.name, call.text, call.value, call.reasoning) == ("count", "7", 7, "counted")
@@ -33,7 +35,9 @@ async def test_a_verdict(connect: Connect) -> None:
 
 
 async def test_a_call_that_failed_may_have_cost_something(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(body=completion("", prompt_tokens=100, completion_tokens=20))) as endpoint:
+    async with ScriptedEndpoint(
+        Reply(body=completion("", prompt_tokens=100, completion_tokens=20))
+    ) as endpoint:
         call = await ask(connect(endpoint, max_retries=1), ASK, number_in, name="count")
     assert (call.failed, call.run.usage) == (True, Usage(200, 40, None))
 
@@ -45,7 +49,11 @@ async def test_only_an_answer_with_a_verdict_is_kept(connect: Connect, tmp_path:
         calls = [await ask(client, ASK, number_in, name="count") for _ in range(3)]
         other_vote = await ask(client, ASK, number_in, name="count", vote=Vote(1))
     cache.close()
-    assert [(call.value, call.run.cached) for call in calls] == [(None, False), (7, False), (7, True)]
+    assert [(call.value, call.run.cached) for call in calls] == [
+        (None, False),
+        (7, False),
+        (7, True),
+    ]
     assert (calls[2].run.attempts, calls[2].run.usage) == (0, Usage())
     assert (other_vote.value, other_vote.run.cached) == (8, False)
     assert len(endpoint.requests) == 3
@@ -76,7 +84,9 @@ async def collected(
         seen.append([call.value for call in usable])
         return wanted - len(usable)
 
-    return await collect_votes(ask_one, missing, count=wanted, seed=10, redraws=at_most - wanted), seen
+    return await collect_votes(
+        ask_one, missing, count=wanted, seed=10, redraws=at_most - wanted
+    ), seen
 
 
 @pytest.mark.parametrize(

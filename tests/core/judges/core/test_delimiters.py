@@ -19,9 +19,13 @@ def test_harmless_texts_need_no_tag_and_stay_as_they_are() -> None:
     assert (found.markers.tag, found.markers.notice, found.markers.suffix) == ("", "", "")
 
 
-@pytest.mark.parametrize("hostile", ["<|", "say <|im_end|>", "the END of Answer", "end of answer", "[INST]", "</s>"])
+@pytest.mark.parametrize(
+    "hostile", ["<|", "say <|im_end|>", "the END of Answer", "end of answer", "[INST]", "</s>"]
+)
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(hostile: str, place: int) -> None:
+def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(
+    hostile: str, place: int
+) -> None:
     texts = ["harmless", "harmless"]
     texts[place] = hostile
     found = delimit(texts, LOOKALIKES)
@@ -29,7 +33,11 @@ def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(hostile: str,
     assert found.suspects == 1
     assert re.fullmatch("[0-9a-f]{12}", tag)
     assert found.markers.suffix == f" {tag}"
-    assert tag in found.markers.notice and found.markers.notice.endswith("\n\n") and "<|" not in found.markers.notice
+    assert (
+        tag in found.markers.notice
+        and found.markers.notice.endswith("\n\n")
+        and "<|" not in found.markers.notice
+    )
 
 
 def test_tokens_are_broken_up_and_the_judge_is_told() -> None:
@@ -48,7 +56,8 @@ def test_a_token_that_was_broken_before_is_no_suspect_and_the_judge_is_told() ->
 
 def test_a_quoted_prompt_is_searched_for_markers_and_stays_as_it_is() -> None:
     quiet, loud = (
-        delimit(["its verdict"], LOOKALIKES, delimited=[text]) for text in ("<¦|im_end|> a", "end of answer")
+        delimit(["its verdict"], LOOKALIKES, delimited=[text])
+        for text in ("<¦|im_end|> a", "end of answer")
     )
     assert (quiet.markers.tag, quiet.suspects) == ("", 0)
     assert loud.markers.tag and loud.suspects == 0
@@ -67,11 +76,14 @@ def test_the_tag_is_a_function_of_the_texts_alone() -> None:
 
 def test_the_tag_is_made_of_the_shared_texts() -> None:
     one, other, loud = (
-        delimit(["a <|", text], LOOKALIKES, shared=1).markers.tag for text in ("b", "c", "the end of answer")
+        delimit(["a <|", text], LOOKALIKES, shared=1).markers.tag
+        for text in ("b", "c", "the end of answer")
     )
     assert one == other == loud != ""
     assert delimit(["b <|", "b"], LOOKALIKES, shared=1).markers.tag != one
-    assert one not in delimit(["a <|", f"so {one}"], LOOKALIKES, shared=1).markers.tag, "but for a text that holds it"
+    assert one not in delimit(["a <|", f"so {one}"], LOOKALIKES, shared=1).markers.tag, (
+        "but for a text that holds it"
+    )
 
 
 def test_lone_surrogates_are_text() -> None:
@@ -80,7 +92,9 @@ def test_lone_surrogates_are_text() -> None:
 
 
 def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimiters, "_TAG_LENGTH", 1)  # a text cannot hold its own digest; of one digit it can
+    monkeypatch.setattr(
+        delimiters, "_TAG_LENGTH", 1
+    )  # a text cannot hold its own digest; of one digit it can
     assert markers(["<| 0123456789ABCDE"]).tag == "f"
     assert markers(["<| 123456789", "abcdef"]).tag == "0"
 

@@ -25,7 +25,9 @@ from judgegym.llm.client import ChatClient
 from tests.rubrics import rubric_task
 from tests.scripted import ScriptedEndpoint
 
-ARENA = JudgeTask("Why is the sky blue?", ("Rayleigh scattering.",), baseline="The sea <| mirrors |> it.")
+ARENA = JudgeTask(
+    "Why is the sky blue?", ("Rayleigh scattering.",), baseline="The sea <| mirrors |> it."
+)
 ASPECT = JudgeTask("How?", ("Mix both.",))
 WIDE = Rubric("Is it short?", {1: "No.", 10: "Yes."}, Scale(1, 10))
 VERDICT = '{"reason": "so", "verdict": 1}'
@@ -73,7 +75,11 @@ VERDICT = '{"reason": "so", "verdict": 1}'
         pytest.param(
             RubricTaskJudge,
             RubricJudgeSettings(
-                output_format="result", scale_max=10, samples_per_item=3, seed=7, judge_critique_rounds=1
+                output_format="result",
+                scale_max=10,
+                samples_per_item=3,
+                seed=7,
+                judge_critique_rounds=1,
             ),
             rubric_task("How?", "Mix.", WIDE, "Stir."),
             "Feedback: fine [RESULT] 4",

@@ -10,7 +10,12 @@ FAILURES = [Status.JUDGE_FAILED, Status.UNPARSABLE, Status.INVALID_COMPLETION]
 @pytest.mark.parametrize("score", [-1.0, 0.0, 1.0])
 def test_ok_has_a_score(score: float) -> None:
     judgment: Judgment[None] = Judgment(score, Status.OK, label="tie")
-    assert (judgment.score, judgment.status, judgment.calls, judgment.detail) == (score, Status.OK, (), None)
+    assert (judgment.score, judgment.status, judgment.calls, judgment.detail) == (
+        score,
+        Status.OK,
+        (),
+        None,
+    )
 
 
 @pytest.mark.parametrize("status", FAILURES)
@@ -20,7 +25,8 @@ def test_a_failure_has_none(status: Status) -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "status"), [(None, Status.OK), *((score, status) for status in FAILURES for score in (0.0, 0.5))]
+    ("score", "status"),
+    [(None, Status.OK), *((score, status) for status in FAILURES for score in (0.0, 0.5))],
 )
 def test_nothing_else_can_be_built(score: float | None, status: Status) -> None:
     with pytest.raises(ValueError, match=status.value):

@@ -85,7 +85,9 @@ def test_a_lookalike_of_signs_alone_is_found_as_it_is() -> None:
     assert Lookalikes("###principles").count("###  The **Principles**") == 1
 
 
-@pytest.mark.parametrize("around", ["é", "a — b ", "中文 ", "\u200b", "¦", "x" * 99 + "’", "x" * 200])
+@pytest.mark.parametrize(
+    "around", ["é", "a — b ", "中文 ", "\u200b", "¦", "x" * 99 + "’", "x" * 200]
+)
 def test_a_lookalike_is_found_among_ascii_and_other_signs(around: str) -> None:
     assert Lookalikes(*ARENA).count(f"{around * 40}\nend\u200b óf assistant\n{around * 40}") == 1
 

@@ -28,4 +28,8 @@ def test_a_text_that_lacks_a_section_has_none(content: str) -> None:
 
 def test_marker_lines_with_titles_are_those_with_one_of_them_and_perhaps_a_tag() -> None:
     content = "Text.\n<|One|>\n[Two ab]\n\n### Three\nFour:\nTwo cd:\n### Two xyz"
-    assert [line.text for line in marker_lines(content, ("Two", "Four"))] == ["Two ab", "Four", "Two cd"]
+    assert [line.text for line in marker_lines(content, ("Two", "Four"))] == [
+        "Two ab",
+        "Four",
+        "Two cd",
+    ]

@@ -9,7 +9,13 @@ def test_a_known_value() -> None:
 
 
 def test_every_part_matters_and_so_does_where_one_ends() -> None:
-    shapes = [(0, "row", "order"), (1, "row", "order"), (0, "rows", "order"), (0, "row", "sorder"), (0, "ro", "worder")]
+    shapes = [
+        (0, "row", "order"),
+        (1, "row", "order"),
+        (0, "rows", "order"),
+        (0, "row", "sorder"),
+        (0, "ro", "worder"),
+    ]
     numbers = [derive(*shape) for shape in shapes]
     assert len(set(numbers)) == len(shapes)
     assert all(0 <= number < 2**64 for number in numbers)

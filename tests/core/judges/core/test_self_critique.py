@@ -72,10 +72,14 @@ KINDS = {
         "judgment_1",
     ),
 }
-KIND = pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
+KIND = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()]
+)
 
 
-async def run(connect: Connect, kind: Kind, said: Sequence[Said], *, rounds: int) -> tuple[Judgment[Any], list[Json]]:
+async def run(
+    connect: Connect, kind: Kind, said: Sequence[Said], *, rounds: int
+) -> tuple[Judgment[Any], list[Json]]:
     """What a judge says at first and in each round, one after the other; no more is asked than there is."""
 
     def script(request: Json, number: int) -> Said:
@@ -91,13 +95,20 @@ async def run(connect: Connect, kind: Kind, said: Sequence[Said], *, rounds: int
 @KIND
 async def test_a_verdict_is_revised(connect: Connect, kind: Kind) -> None:
     critique = "I was too lenient."
-    judgment, bodies = await run(connect, kind, [kind.first, f"{critique}\n{kind.second}"], rounds=1)
+    judgment, bodies = await run(
+        connect, kind, [kind.first, f"{critique}\n{kind.second}"], rounds=1
+    )
     assert (judgment.score, judgment.status) == (kind.scores[1], Status.OK)
     assert "Too brief." in judgment.explanation
     assert judgment.critique is not None
     assert judgment.critique.before_score == kind.scores[0]
     (held,) = judgment.critique.rounds
-    assert (held.round, held.component, held.status, held.error) == (1, kind.component, "revised", None)
+    assert (held.round, held.component, held.status, held.error) == (
+        1,
+        kind.component,
+        "revised",
+        None,
+    )
     assert (held.before, held.after) == kind.verdicts
     assert (held.before_reasoning, held.after_reasoning) == ("Brief.", "Too brief.")
     assert (held.critique, held.raw) == (critique, f"{critique}\n{kind.second}")
@@ -117,7 +128,12 @@ async def test_it_goes_on_as_long_as_it_changes(connect: Connect, kind: Kind) ->
     )
     assert judgment.score == kind.scores[1]
     assert judgment.critique is not None
-    assert [each.status for each in judgment.critique.rounds] == ["revised", "revised", "revised", "unchanged"]
+    assert [each.status for each in judgment.critique.rounds] == [
+        "revised",
+        "revised",
+        "revised",
+        "unchanged",
+    ]
     assert [each.round for each in judgment.critique.rounds] == [1, 2, 3, 4]
     assert judgment.critique.before_score == kind.scores[0]
     shown = [body["messages"][-1]["content"] for body in bodies[1:]]
@@ -125,7 +141,9 @@ async def test_it_goes_on_as_long_as_it_changes(connect: Connect, kind: Kind) ->
 
 
 @KIND
-@pytest.mark.parametrize(("failure", "words"), [(REFUSED, "not today"), ("No.", "no verdict could be read")])
+@pytest.mark.parametrize(
+    ("failure", "words"), [(REFUSED, "not today"), ("No.", "no verdict could be read")]
+)
 async def test_a_failed_round_keeps_the_verdict_and_is_tried_again(
     connect: Connect, kind: Kind, failure: Said, words: str
 ) -> None:
@@ -169,7 +187,8 @@ async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> N
     assert judgment.critique is not None
     assert judgment.critique.before_score == 1.0
     assert [
-        (each.round, each.component, each.before, each.after, each.status) for each in judgment.critique.rounds
+        (each.round, each.component, each.before, each.after, each.status)
+        for each in judgment.critique.rounds
     ] == [
         (1, "game_1", "A>B", "A>B", "unchanged"),
         (1, "game_2", "B>A", "A=B", "revised"),
@@ -191,7 +210,9 @@ async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
         return verdict(int(request["seed"] == 0), f"reason {request['seed']}")
 
     async with ScriptedEndpoint(script) as endpoint:
-        settings = AspectJudgeSettings(aspects="coherence", strictness=3, scoring="share", judge_critique_rounds=1)
+        settings = AspectJudgeSettings(
+            aspects="coherence", strictness=3, scoring="share", judge_critique_rounds=1
+        )
         judge = AspectPanel(settings, connect(endpoint, temperature=0.7))
         judgment = await judge.judge(JudgeTask("", ("Because.",)))
     assert judgment.score == 1
@@ -206,7 +227,9 @@ async def test_probabilities_that_move_are_a_revision(connect: Connect) -> None:
     """The number stays, and what counts does not: the history says so as the score does."""
     script = in_turn(weighed(4, {"4": 0.6, "5": 0.4}), weighed(4, {"4": 0.6, "1": 0.4}))
     async with ScriptedEndpoint(script) as endpoint:
-        judge = RubricTaskJudge(RubricJudgeSettings(weighting="logprobs", judge_critique_rounds=1), connect(endpoint))
+        judge = RubricTaskJudge(
+            RubricJudgeSettings(weighting="logprobs", judge_critique_rounds=1), connect(endpoint)
+        )
         judgment = await judge.judge(KINDS["rubric"].case)
     assert judgment.critique is not None
     assert (judgment.critique.before_score, judgment.score) == pytest.approx((4.4, 2.8))

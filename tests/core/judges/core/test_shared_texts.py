@@ -15,9 +15,17 @@ Compare = Callable[[Mapping[str, "str | None"]], Prompt]
 
 ALL = given_texts("The shortest wins.", "Because it is.", "It is so.")
 COMPARE: dict[str, Compare] = {
-    "arena": lambda shared: game_prompt("Why?", "One.", "Two.", protocol="three_way", shared=shared),
+    "arena": lambda shared: game_prompt(
+        "Why?", "One.", "Two.", protocol="three_way", shared=shared
+    ),
     "arena_shared_first": lambda shared: game_prompt(
-        "Why?", "One.", "Two.", protocol="three_way", judged="B", layout="shared_first", shared=shared
+        "Why?",
+        "One.",
+        "Two.",
+        protocol="three_way",
+        judged="B",
+        layout="shared_first",
+        shared=shared,
     ),
     "choice": lambda shared: choice_prompt("Why?", ["One.", "Two."], shared=shared),
 }
@@ -47,7 +55,9 @@ def test_choice_shows_them_as_parts_of_the_question() -> None:
 
 @pytest.mark.parametrize("compare", COMPARE.values(), ids=COMPARE)
 def test_prompt_has_sections_of_given_texts_alone(compare: Compare) -> None:
-    assert [line.partition(": ")[0] for line in prompts.load("shared_texts").splitlines()] == [*TITLES.values()]
+    assert [line.partition(": ")[0] for line in prompts.load("shared_texts").splitlines()] == [
+        *TITLES.values()
+    ]
     for shared in (given_texts("C"), given_texts(reference=""), given_texts(context="X"), ALL):
         content = user(compare(shared))
         for name, title in TITLES.items():

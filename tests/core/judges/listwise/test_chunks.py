@@ -36,7 +36,12 @@ TRUTH = [quality(text) for text in ANSWERS]
 
 
 async def judged(
-    connect: Connect, script: Any, answers: tuple[str, ...] = ANSWERS, *, anchor: str | None = None, **settings: Any
+    connect: Connect,
+    script: Any,
+    answers: tuple[str, ...] = ANSWERS,
+    *,
+    anchor: str | None = None,
+    **settings: Any,
 ) -> tuple[GroupJudgment, list[Json]]:
     async with ScriptedEndpoint(script) as endpoint:
         chosen = ListwiseJudgeSettings(**{"judge_max_input_tokens": LIMIT, **settings})
@@ -62,14 +67,19 @@ async def test_long_group_is_divided_into_chunks_that_share_one_answer(connect: 
     judgment, bodies = await judged(connect, judging(lambda text, place: quality(text)))
     chunks = [{*texts_of(body)} for body in bodies]
     assert len(chunks) > 2 and len(set.intersection(*chunks)) == 1
-    assert set.union(*chunks) == {*ANSWERS} and sum(len(chunk) - 1 for chunk in chunks) == len(ANSWERS) - 1
+    assert (
+        set.union(*chunks) == {*ANSWERS}
+        and sum(len(chunk) - 1 for chunk in chunks) == len(ANSWERS) - 1
+    )
     assert scores_of(judgment) == pytest.approx(TRUTH)
     assert [call.name for call in judgment.members[0].calls] == [
         f"chunk_{number}_order_1" for number in range(1, len(bodies) + 1)
     ]
 
 
-async def test_judge_that_is_stricter_in_some_chunks_orders_the_group_all_the_same(connect: Connect) -> None:
+async def test_judge_that_is_stricter_in_some_chunks_orders_the_group_all_the_same(
+    connect: Connect,
+) -> None:
     def reply(request: Json, number: int) -> str:
         lenience = 0.3 if ANSWERS[0] in texts_of(request) else 0.1
         return judging(lambda text, place: quality(text) + lenience)(request, number)
@@ -77,7 +87,9 @@ async def test_judge_that_is_stricter_in_some_chunks_orders_the_group_all_the_sa
     judgment, _ = await judged(connect, reply)
     scores = [score or 0 for score in scores_of(judgment)]
     assert scores == sorted(scores)
-    assert [score - scores[0] for score in scores] == pytest.approx([truth - TRUTH[0] for truth in TRUTH])
+    assert [score - scores[0] for score in scores] == pytest.approx(
+        [truth - TRUTH[0] for truth in TRUTH]
+    )
 
 
 async def test_anchor_is_in_every_chunk_and_scores_compare_with_it_there(connect: Connect) -> None:
@@ -89,7 +101,9 @@ async def test_anchor_is_in_every_chunk_and_scores_compare_with_it_there(connect
 
     judgment, bodies = await judged(connect, reply, ANSWERS[4:], anchor=anchor)
     assert len(bodies) > 1 and all(anchor in texts_of(body) for body in bodies)
-    assert scores_of(judgment) == pytest.approx([0.5 + (truth - 0.2) / 2 for truth in TRUTH[4:]], abs=0.11)
+    assert scores_of(judgment) == pytest.approx(
+        [0.5 + (truth - 0.2) / 2 for truth in TRUTH[4:]], abs=0.11
+    )
     in_order = [score or 0 for score in scores_of(judgment)]
     assert in_order == sorted(in_order)
 
@@ -138,7 +152,9 @@ async def test_group_of_which_no_two_fit_together_has_no_score_and_costs_no_call
 
 
 @pytest.mark.parametrize(("words", "is_shown"), [(20, True), (2000, False)])
-async def test_repair_leaves_out_what_would_make_it_too_long(connect: Connect, words: int, is_shown: bool) -> None:
+async def test_repair_leaves_out_what_would_make_it_too_long(
+    connect: Connect, words: int, is_shown: bool
+) -> None:
     said = "I cannot say. " * words
     judgment, (_, repair) = await judged(connect, said, ANSWERS[:2])
     assert scores_of(judgment) == [None, None]
@@ -147,13 +163,21 @@ async def test_repair_leaves_out_what_would_make_it_too_long(connect: Connect, w
 
 
 @given(
-    words=st.lists(st.integers(0, 900), min_size=2, max_size=20), limit=st.integers(256, 4000), has_anchor=st.booleans()
+    words=st.lists(st.integers(0, 900), min_size=2, max_size=20),
+    limit=st.integers(256, 4000),
+    has_anchor=st.booleans(),
 )
-def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int], limit: int, has_anchor: bool) -> None:
+def test_chunks_have_every_text_once_but_the_shared_one_and_fit(
+    words: list[int], limit: int, has_anchor: bool
+) -> None:
     texts = [answer(number, count) for number, count in enumerate(words)]
     task = JudgeTask("Why?", (), baseline=texts[0] if has_anchor else None)
     chunks = divide(
-        shared_texts(task), texts, ListwiseJudgeSettings(judge_max_input_tokens=limit), "key", task.baseline
+        shared_texts(task),
+        texts,
+        ListwiseJudgeSettings(judge_max_input_tokens=limit),
+        "key",
+        task.baseline,
     )
     shown = [text for chunk in chunks.shown for text in chunk]
     assert {*shown} | {*chunks.left_out} == {*texts} and not {*shown} & {*chunks.left_out}
@@ -165,11 +189,17 @@ def test_chunks_have_every_text_once_but_the_shared_one_and_fit(words: list[int]
         assert all(texts[0] in chunk for chunk in chunks.shown)
     for chunk in chunks.shown:
         assert len(chunk) >= 2
-        prompt = listwise_prompt(shared_texts(task), {f"{number:05}": text for number, text in enumerate(chunk)})
+        prompt = listwise_prompt(
+            shared_texts(task), {f"{number:05}": text for number, text in enumerate(chunk)}
+        )
         assert sum(count_tokens(message["content"]) for message in prompt.messages) <= limit
 
 
-@pytest.mark.parametrize(("character", "tokens"), [("7", 1), ("\U00013000", 4), ("語", 1), ("é", 1)])
-def test_texts_of_which_tokenizers_make_many_tokens_count_as_many(character: str, tokens: int) -> None:
+@pytest.mark.parametrize(
+    ("character", "tokens"), [("7", 1), ("\U00013000", 4), ("語", 1), ("é", 1)]
+)
+def test_texts_of_which_tokenizers_make_many_tokens_count_as_many(
+    character: str, tokens: int
+) -> None:
     """Otherwise a completion of digits could make a prompt too long for the judge, and cost its group the verdicts."""
     assert about_tokens(character * 1000) >= 1000 * tokens

@@ -29,7 +29,12 @@ def by_quality(text: str, place: int) -> float:
 
 
 async def judged(
-    connect: Connect, script: Any, answers: tuple[str, ...] = ANSWERS, *, anchor: str | None = None, **settings: Any
+    connect: Connect,
+    script: Any,
+    answers: tuple[str, ...] = ANSWERS,
+    *,
+    anchor: str | None = None,
+    **settings: Any,
 ) -> tuple[GroupJudgment, list[Json]]:
     async with ScriptedEndpoint(script) as endpoint:
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(**settings), connect(endpoint))
@@ -42,7 +47,9 @@ def scores_of(judgment: GroupJudgment) -> list[float | None]:
 
 
 def places(judgment: GroupJudgment) -> list[list[int]]:
-    return [[look.place for look in member.detail.looks] for member in judgment.members if member.detail]
+    return [
+        [look.place for look in member.detail.looks] for member in judgment.members if member.detail
+    ]
 
 
 # Scores.
@@ -79,10 +86,15 @@ async def test_explanation_names_answers_by_the_callers_numbers(connect: Connect
     def reply(request: Json, number: int) -> str:
         ids = {answer.text: answer.id for answer in shown_answers(request)}
         entries = [(name, QUALITY[text]) for text, name in ids.items()]
-        return verdict(entries, explanation=f"Answer {ids['good']} beats {ids['poor'].upper()} and {ids['base']}.")
+        return verdict(
+            entries,
+            explanation=f"Answer {ids['good']} beats {ids['poor'].upper()} and {ids['base']}.",
+        )
 
     judgment, _ = await judged(connect, reply, anchor="base")
-    assert {member.explanation for member in judgment.members} == {"answer 2 beats answer 3 and the anchor."}
+    assert {member.explanation for member in judgment.members} == {
+        "answer 2 beats answer 3 and the anchor."
+    }
 
 
 @pytest.mark.parametrize(("answers", "anchor"), [(("good",), None), ((), "base"), ((), None)])
@@ -107,7 +119,9 @@ async def test_answers_that_imitate_turns_and_differ_in_a_heading_alone_have_sco
 
 
 async def test_score_with_an_anchor_says_how_the_answer_compares_with_it(connect: Connect) -> None:
-    judgment, bodies = await judged(connect, judging(by_quality), ("good", "base", "poor"), anchor="base")
+    judgment, bodies = await judged(
+        connect, judging(by_quality), ("good", "base", "poor"), anchor="base"
+    )
     assert scores_of(judgment) == pytest.approx([0.75, 0.5, 0.4])
     assert [member.detail and member.detail.own for member in judgment.members] == [0.9, 0.4, 0.2]
     assert len(shown_answers(bodies[0])) == 3
@@ -118,7 +132,9 @@ async def test_score_with_an_anchor_says_how_the_answer_compares_with_it(connect
 
 async def test_two_orders_are_asked_at_once_with_new_ids_and_averaged(connect: Connect) -> None:
     judgment, bodies = await judged(
-        connect, judging(lambda text, place: QUALITY[text] - (0.1 if place == 1 else 0)), listwise_orders=2
+        connect,
+        judging(lambda text, place: QUALITY[text] - (0.1 if place == 1 else 0)),
+        listwise_orders=2,
     )
     first, second = (shown_answers(body) for body in bodies)
     assert [answer.text for answer in first] == [answer.text for answer in reversed(second)]
@@ -129,7 +145,9 @@ async def test_two_orders_are_asked_at_once_with_new_ids_and_averaged(connect: C
     assert [call.name for call in judgment.members[0].calls] == ["order_1", "order_2"]
     assert all(sum(seen) == 4 for seen in places(judgment))
     assert judgment.orders == OrderAgreement(3, 3)
-    assert re.match(r"In place \d of 3: So is answer 1\.\n\nIn place \d of 3: ", judgment.members[0].explanation)
+    assert re.match(
+        r"In place \d of 3: So is answer 1\.\n\nIn place \d of 3: ", judgment.members[0].explanation
+    )
 
 
 async def test_pairs_on_which_the_orders_disagree_are_counted(connect: Connect) -> None:
@@ -148,13 +166,17 @@ async def test_equal_means_of_two_orders_are_equal_to_the_last_bit(
     def scored(text: str, place: int) -> float:
         return mean if text == "base" else first if place == 1 else second
 
-    judgment, _ = await judged(connect, judging(scored), ("fair",), anchor="base", listwise_orders=2)
+    judgment, _ = await judged(
+        connect, judging(scored), ("fair",), anchor="base", listwise_orders=2
+    )
     assert scores_of(judgment) == [0.5]
     assert [member.detail.own for member in judgment.members if member.detail] == [mean]
 
 
 @pytest.mark.parametrize("failed", [1, 2])
-async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(connect: Connect, failed: int) -> None:
+async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(
+    connect: Connect, failed: int
+) -> None:
     sound, seen = judging(by_quality), set[str]()
 
     def reply(request: Json, number: int) -> str:
@@ -168,7 +190,10 @@ async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(conn
     judgment, bodies = await judged(connect, reply, listwise_orders=2)
     assert scores_of(judgment) == [None] * 3 and len(bodies) == 3
     assert {member.status for member in judgment.members} == {Status.UNPARSABLE}
-    assert all(re.match(r"order_\d: there is no JSON object", member.explanation) for member in judgment.members)
+    assert all(
+        re.match(r"order_\d: there is no JSON object", member.explanation)
+        for member in judgment.members
+    )
     assert all(len(member.detail.looks) == 1 for member in judgment.members if member.detail)
     assert judgment.orders == OrderAgreement()
 
@@ -207,24 +232,39 @@ async def test_answer_without_usable_scores_is_repaired_so_often_as_the_settings
 
 
 async def test_failed_call_is_a_judgment_without_a_score_and_not_repaired(connect: Connect) -> None:
-    judgment, bodies = await judged(connect, Reply(status=400, body={"error": {"message": "too long"}}))
+    judgment, bodies = await judged(
+        connect, Reply(status=400, body={"error": {"message": "too long"}})
+    )
     assert scores_of(judgment) == [None] * 3 and len(bodies) == 1
     assert {member.status for member in judgment.members} == {Status.JUDGE_FAILED}
     assert "too long" in judgment.members[2].explanation
 
 
-async def test_cache_keeps_calls_with_scores_of_every_answer_only(connect: Connect, tmp_path: Path) -> None:
+async def test_cache_keeps_calls_with_scores_of_every_answer_only(
+    connect: Connect, tmp_path: Path
+) -> None:
     sound = judging(by_quality)
 
     def reply(request: Json, number: int) -> str:
-        return verdict([(shown_answers(request)[0].id, 0.3)]) if number == 1 else sound(request, number)
+        return (
+            verdict([(shown_answers(request)[0].id, 0.3)])
+            if number == 1
+            else sound(request, number)
+        )
 
     async with ScriptedEndpoint(reply) as endpoint:
         client = connect(endpoint, cache=JudgmentCache(tmp_path / "cache.sqlite"))
         judge = ListwiseGroupJudge(ListwiseJudgeSettings(judge_reask=0), client)
-        judgments = [await judge.judge(JudgeTask("Why?", answers)) for answers in (ANSWERS, ANSWERS, ANSWERS[::-1])]
+        judgments = [
+            await judge.judge(JudgeTask("Why?", answers))
+            for answers in (ANSWERS, ANSWERS, ANSWERS[::-1])
+        ]
     assert len(endpoint.requests) == 2
-    assert [scores_of(judgment) for judgment in judgments] == [[None] * 3, [0.5, 0.9, 0.2], [0.2, 0.9, 0.5]]
+    assert [scores_of(judgment) for judgment in judgments] == [
+        [None] * 3,
+        [0.5, 0.9, 0.2],
+        [0.2, 0.9, 0.5],
+    ]
     assert judgments[2].members[0].calls[0].run.cached
 
 
@@ -251,7 +291,10 @@ async def test_judge_that_quotes_a_forged_verdict_is_read_by_its_own(connect: Co
     def reply(request: Json, number: int) -> str:
         scores = [(answer.id, quality[answer.text]) for answer in shown_answers(request)]
         own = verdict(scores, explanation=f"It says {forged} and no more.")
-        return f"<think>It wants {forged}</think>\nThe first one says {forged}, which is no score.\n{own}"
+        return (
+            f"<think>It wants {forged}</think>\nThe first one says {forged}, which is no score.\n"
+            f"{own}"
+        )
 
     judgment, _ = await judged(connect, reply, (*quality,))
     assert scores_of(judgment) == [0.1, 0.6]

@@ -30,14 +30,18 @@ from judgegym.llm.errors import SettingsError
 ANSWERS = {"ghjkm": "Because.", "npqrt": "So it is."}
 TASK = (
     "[Your task]\n"
-    "Compare these 2 answers, and end with one JSON object that has the id of each of them exactly once:\n"
-    '{"scores": [{"id": "<id of an answer>", "explanation": "<why>", "score": <number from 0 to 1>}, …]}\n'
+    "Compare these 2 answers, and end with one JSON object that has the id of each of them exactly "
+    "once:\n"
+    '{"scores": [{"id": "<id of an answer>", "explanation": "<why>", "score": <number from 0 to '
+    "1>}, …]}\n"
     "The ids are ghjkm, npqrt."
 )
 
 
 def test_prompt_is_what_answers_share_then_the_answers_then_the_task() -> None:
-    task = JudgeTask("Why?", ("nor this",), "It is so.", "Short ones.", context="A book.", baseline="not shown")
+    task = JudgeTask(
+        "Why?", ("nor this",), "It is so.", "Short ones.", context="A book.", baseline="not shown"
+    )
     system, user = listwise_prompt(shared_texts(task), ANSWERS).messages
     assert system == {"role": "system", "content": prompts.load("listwise")}
     assert user["content"] == (
@@ -53,11 +57,15 @@ def test_prompt_is_what_answers_share_then_the_answers_then_the_task() -> None:
 
 def test_prompt_without_criteria_has_general_ones_and_no_empty_section() -> None:
     _, user = listwise_prompt(shared_texts(JudgeTask("Why?", ())), ANSWERS).messages
-    assert user["content"].startswith(f"[Criteria for all answers]\n{DEFAULT_CRITERIA}\n\n[Question]\nWhy?\n\n[Start")
+    assert user["content"].startswith(
+        f"[Criteria for all answers]\n{DEFAULT_CRITERIA}\n\n[Question]\nWhy?\n\n[Start"
+    )
 
 
 def test_own_system_prompt_replaces_the_instructions_and_leaves_the_task() -> None:
-    system, user = listwise_prompt(shared_texts(JudgeTask("Why?", ())), ANSWERS, system_prompt="Judge {ids}.").messages
+    system, user = listwise_prompt(
+        shared_texts(JudgeTask("Why?", ())), ANSWERS, system_prompt="Judge {ids}."
+    ).messages
     assert system["content"] == "Judge {ids}." and user["content"].endswith(TASK)
 
 
@@ -71,21 +79,30 @@ def test_suspect_in_one_answer_gives_all_markers_a_tag_made_of_what_answers_shar
         tags.add(content.partition("carry the tag ")[2][:12])
         (tag,) = tags
         for own, text in answers.items():
-            assert f"[Start of answer {own} {tag}]\n{text.replace('<|', '<¦|')}\n[End of answer {own} {tag}]" in content
+            assert (
+                f"[Start of answer {own} {tag}]\n{text.replace('<|', '<¦|')}\n[End of answer {own} "
+                f"{tag}]" in content
+            )
         assert prompt.suspects == sum(text != "So." for text in answers.values())
     assert quiet.suspects == 0 and "tag" not in quiet.messages[1]["content"]
 
 
 def test_suspects_of_an_answer_are_its_own_and_those_of_what_is_shared() -> None:
     task = JudgeTask("Why <|im_end|>?", (), reference="[Reference]")
-    assert (suspects_of(shared_texts(task), "Because."), suspects_of(shared_texts(task), "[Question] </s>")) == (2, 4)
+    assert (
+        suspects_of(shared_texts(task), "Because."),
+        suspects_of(shared_texts(task), "[Question] </s>"),
+    ) == (2, 4)
 
 
 def test_repair_request_says_what_was_wrong_and_names_the_ids() -> None:
     assert repair_request([*ANSWERS], "these ids are missing: {ids}") == (
-        "Your scores cannot be used: these ids are missing: {ids}. Answer again, now with the JSON object alone, which "
-        "has one entry for each answer, each with a number from 0 to 1 as its score and a short explanation:\n"
-        '{"scores": [{"id": "<id of an answer>", "explanation": "<why>", "score": <number from 0 to 1>}, …]}\n'
+        "Your scores cannot be used: these ids are missing: {ids}. Answer again, now with the JSON "
+        "object alone, which "
+        "has one entry for each answer, each with a number from 0 to 1 as its score and a short "
+        "explanation:\n"
+        '{"scores": [{"id": "<id of an answer>", "explanation": "<why>", "score": <number from 0 '
+        "to 1>}, …]}\n"
         "The ids are ghjkm, npqrt. Each of these 2 ids must occur exactly once, and no other."
     )
 
@@ -95,7 +112,9 @@ def test_repair_request_says_what_was_wrong_and_names_the_ids() -> None:
 
 def test_id_that_occurs_in_a_text_in_any_case_is_not_drawn() -> None:
     first = draw_ids(Random(7), 4, ["Nothing."])
-    again = draw_ids(Random(7), 4, ["Nothing.", f"xx{first[0]}yy", f"The best is {first[2].upper()}."])
+    again = draw_ids(
+        Random(7), 4, ["Nothing.", f"xx{first[0]}yy", f"The best is {first[2].upper()}."]
+    )
     assert len({*first}) == len({*again}) == 4
     assert [own in again for own in first] == [False, True, False, True]
 
@@ -106,7 +125,9 @@ def test_scores_beyond_the_scale_move_all_scores_together_linearly() -> None:
 
 
 def test_orders_are_read_from_the_text_of_a_command_line() -> None:
-    assert settings_from_keywords(ListwiseJudgeSettings, {"listwise_orders": "2"}).listwise_orders == 2
+    assert (
+        settings_from_keywords(ListwiseJudgeSettings, {"listwise_orders": "2"}).listwise_orders == 2
+    )
 
 
 @pytest.mark.parametrize("orders", ["0", "3", "both"])

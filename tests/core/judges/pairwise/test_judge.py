@@ -29,7 +29,9 @@ async def test_the_letter_names_the_best_answer(connect: Connect) -> None:
     assert (judgment.score, judgment.label, judgment.status) == (2.0, "C", Status.OK)
     assert judgment.detail == ChoiceDetail(2, "Not [[A]]. [[C]]")
     assert [(call.name, call.value) for call in judgment.calls] == [("choice", "C")]
-    assert [body["messages"] for body in endpoint.bodies] == [choice_prompt(TASK.prompt, TASK.responses).messages]
+    assert [body["messages"] for body in endpoint.bodies] == [
+        choice_prompt(TASK.prompt, TASK.responses).messages
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,8 @@ async def test_a_letter_is_revised(connect: Connect) -> None:
         judgment = await ChoiceTaskJudge(settings, connect(endpoint)).judge(TASK)
     assert (judgment.score, judgment.label, judgment.explanation) == (1.0, "B", "Too brief. [[B]]")
     assert judgment.critique is not None
-    assert [(held.before, held.after, held.status) for held in judgment.critique.rounds] == [("A", "B", "revised")]
+    assert [(held.before, held.after, held.status) for held in judgment.critique.rounds] == [
+        ("A", "B", "revised")
+    ]
     assert judgment.critique.before_score == 0.0
     assert "Brief. [[A]]" in endpoint.bodies[1]["messages"][-1]["content"]

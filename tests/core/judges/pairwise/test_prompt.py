@@ -7,7 +7,10 @@ import pytest
 from judgegym.judges.pairwise import LETTERS, choice_instructions, choice_prompt, rating_prompt
 from judgegym.llm.wire import Message
 
-OPENING = "Please act as an impartial judge and evaluate the quality of the responses provided by {} AI assistants"
+OPENING = (
+    "Please act as an impartial judge and evaluate the quality of the responses provided by {} AI "
+    "assistants"
+)
 COMPARING = "Begin your evaluation by comparing the {} responses and provide a short explanation."
 ENDING = "output your final verdict by strictly following this format: {}."
 
@@ -23,7 +26,8 @@ def contents(messages: list[Message]) -> list[tuple[str, str]]:
         (
             4,
             "four",
-            '"[[A]]" if assistant A is best, "[[B]]" if assistant B is best, "[[C]]" if assistant C is best, '
+            '"[[A]]" if assistant A is best, "[[B]]" if assistant B is best, "[[C]]" if assistant '
+            "C is best, "
             'and "[[D]]" if assistant D is best',
         ),
         (
@@ -52,7 +56,8 @@ def test_the_question_and_each_answer_stand_between_their_markers() -> None:
             "[User Question]\nWhy?\n\n\n"
             "[The Start of Assistant A's Answer]\nfirst \n[The End of Assistant A's Answer]\n\n"
             "[The Start of Assistant B's Answer]\n\n[The End of Assistant B's Answer]\n\n"
-            "[The Start of Assistant C's Answer]\nthird\n\nparagraph\n[The End of Assistant C's Answer]",
+            "[The Start of Assistant C's Answer]\nthird\n\nparagraph\n[The End of Assistant C's "
+            "Answer]",
         ),
     ]
 
@@ -78,13 +83,21 @@ def test_thinking_is_asked_for_before_everything_else() -> None:
     assert choice[0] == ("system", f"Think first.\n\n{choice_instructions(2)}")
     assert choice[1:] == contents(choice_prompt("Why?", ["one", "two"]).messages)[1:]
     rated = contents(rating_prompt("Name one.", "This.", system="Think first.").messages)
-    assert rated == [("system", "Think first."), *contents(rating_prompt("Name one.", "This.").messages)]
+    assert rated == [
+        ("system", "Think first."),
+        *contents(rating_prompt("Name one.", "This.").messages),
+    ]
 
 
 def test_custom_prompts_replace_the_built_in_ones_as_they_are() -> None:
     custom = "Choose {number} of [[A]]\r\n  and {verdicts} – é "
-    choice = contents(choice_prompt("Why?", ["one", "two"], system="Think first.", system_prompt=custom).messages)
+    choice = contents(
+        choice_prompt("Why?", ["one", "two"], system="Think first.", system_prompt=custom).messages
+    )
     assert choice[0] == ("system", f"Think first.\n\n{custom}")
-    assert contents(choice_prompt("Why?", ["one", "two"], system_prompt=custom).messages)[0] == ("system", custom)
+    assert contents(choice_prompt("Why?", ["one", "two"], system_prompt=custom).messages)[0] == (
+        "system",
+        custom,
+    )
     ((_, rated),) = contents(rating_prompt("Name one.", "This.", instructions=custom).messages)
     assert rated == f"{custom}\n\n[Query]\nName one.\n\n[Response]\nThis.\n\n[Your judgement]"

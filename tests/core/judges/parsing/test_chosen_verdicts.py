@@ -1,10 +1,12 @@
 """A verdict is chosen, or there is none: labels side by side, repeated options, denials, other numbers, run-on texts.
 
-`chosen_verdicts.jsonl` has in each line a parser, the kind of the text, the text, and the verdict that is to be read,
-`null` if there is none. Texts of the kind `honest` have a verdict, after a first thought or beside words that could be
-taken for a choice. In the texts of `planted_verdicts.jsonl` the judge quotes a verdict from the judged text, which is
-never read as its own: each line says which, and in which form and place the judge's own one stands. In those of
-`stated_verdicts.jsonl` there is one verdict, in each form and markup in which it is read, or nothing that is one.
+`chosen_verdicts.jsonl` has in each line a parser, the kind of the text, the text, and the verdict
+that is to be read, `null` if there is none. Texts of the kind `honest` have a verdict, after a
+first thought or beside words that could be taken for a choice. In the texts of
+`planted_verdicts.jsonl` the judge quotes a verdict from the judged text, which is
+never read as its own: each line says which, and in which form and place the judge's own one stands.
+In those of `stated_verdicts.jsonl` there is one verdict, in each form and markup in which it is
+read, or nothing that is one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from tests import prompt_files
 from tests.command import ROOT
 
 ROWS = {
-    name: [json.loads(line) for line in Path(__file__).with_name(f"{name}_verdicts.jsonl").read_text().splitlines()]
+    name: [
+        json.loads(line)
+        for line in Path(__file__).with_name(f"{name}_verdicts.jsonl").read_text().splitlines()
+    ]
     for name in ("chosen", "planted", "stated")
 }
 PARSERS: Mapping[str, VerdictParser[[], Any]] = {
@@ -65,14 +70,20 @@ def read(parser: str, text: str) -> object:
 
 @pytest.mark.parametrize("table", ROWS)
 def test_a_verdict_is_read_where_it_is_chosen_and_nowhere_else(table: str) -> None:
-    wrong = [(row, found) for row in ROWS[table] if (found := read(row["parser"], row["text"])) != row["verdict"]]
+    wrong = [
+        (row, found)
+        for row in ROWS[table]
+        if (found := read(row["parser"], row["text"])) != row["verdict"]
+    ]
     assert wrong == []
     about = {row["parser"] for row in ROWS[table]}
     assert about == {*PARSERS} if table == "chosen" else len(about) >= 8
 
 
 def test_texts_made_of_parts_are_read_as_they_are_made() -> None:
-    assert [problem for text in islice(made(seed=7), 300) if (problem := check_made(text)) is not None] == []
+    assert [
+        problem for text in islice(made(seed=7), 300) if (problem := check_made(text)) is not None
+    ] == []
 
 
 def test_each_heading_of_each_judges_prompt_begins_a_next_task() -> None:
@@ -85,13 +96,22 @@ def test_each_heading_of_each_judges_prompt_begins_a_next_task() -> None:
         if not re.search("Assistant [C-Z]'s", title)  # as those of A and B
     }
     forms = ("[{}]", "<|{}|>", "### {}", "{}:")
-    headings = [form.format(title + tag) for title in titles for tag in ("", " 0a1b2c3d4e5f") for form in forms]
+    headings = [
+        form.format(title + tag)
+        for title in titles
+        for tag in ("", " 0a1b2c3d4e5f")
+        for form in forms
+    ]
     assert len(headings) >= 100
-    assert [each for each in headings if choice_letter(f"[[A]]\n\n{each}\nName a river.\n\n[[B]]", "AB")] == []
+    assert [
+        each for each in headings if choice_letter(f"[[A]]\n\n{each}\nName a river.\n\n[[B]]", "AB")
+    ] == []
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RECORDED.is_file(), reason="the real data is not there: ../shared/data/judgebench")
+@pytest.mark.skipif(
+    not RECORDED.is_file(), reason="the real data is not there: ../shared/data/judgebench"
+)
 def test_recorded_texts_are_read_as_their_authors_read_them() -> None:
     """None of the 700 texts is of these kinds."""
     weak = {"A>>B": "A>B", "B>>A": "B>A"}

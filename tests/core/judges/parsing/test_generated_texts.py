@@ -17,4 +17,6 @@ def test_every_verdict_of_a_generated_text_is_its_last_one(name: str) -> None:
     texts = list(islice(generated(seed=13), COUNT))
     wrong = [(text, problem) for text in texts if (problem := CHECKS[name](text)) is not None]
     assert wrong == []
-    assert sum(PARSERS[name](text) not in (None, False, "") for text in texts) > 5, "something is read"
+    assert sum(PARSERS[name](text) not in (None, False, "") for text in texts) > 5, (
+        "something is read"
+    )

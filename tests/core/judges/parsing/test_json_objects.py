@@ -42,7 +42,10 @@ def found(text: str) -> list[tuple[dict[str, Any], str]]:
         ('{"a": {"b": 1}', [({"b": 1}, "")]),
         ('{x {"a": 1} y}', [({"a": 1}, " y}")]),
         ('{"a": "it says {"b": 1} of it"}', [({"b": 1}, ' of it"}')]),
-        ('```json\n{\n  "a": [1, 2.5, null, true]\n}\n```', [({"a": [1, 2.5, None, True]}, "\n```")]),
+        (
+            '```json\n{\n  "a": [1, 2.5, null, true]\n}\n```',
+            [({"a": [1, 2.5, None, True]}, "\n```")],
+        ),
         ('{"a": 1,}', []),
         ("{'a': 1}", []),
         ('{"a": 1e400}', [({"a": float("inf")}, "")]),
@@ -54,7 +57,9 @@ def test_the_objects_of_a_text(text: str, objects: list[tuple[dict[str, Any], st
 
 def test_only_the_end_of_a_long_text_is_looked_at() -> None:
     last = '{"a": 1}'
-    assert found(last + "x" * (LOOKED_AT - len(last))) == [({"a": 1}, "x" * (LOOKED_AT - len(last)))]
+    assert found(last + "x" * (LOOKED_AT - len(last))) == [
+        ({"a": 1}, "x" * (LOOKED_AT - len(last)))
+    ]
     assert found(last + "x" * (LOOKED_AT - len(last) + 1)) == []
     assert found('{"b": 2}' + "x" * LOOKED_AT + last) == [({"a": 1}, "")]
 
@@ -93,7 +98,23 @@ def spans_one_by_one(text: str) -> list[tuple[int, int]]:
 
 
 BRACES_AND_QUOTES = st.lists(
-    st.sampled_from(['"', '\\"', "\\", "{", "}", ":", ",", '{"a":', '"b":{', '{"c":1}', "1", "\n", '"{\\"d\\":"']),
+    st.sampled_from(
+        [
+            '"',
+            '\\"',
+            "\\",
+            "{",
+            "}",
+            ":",
+            ",",
+            '{"a":',
+            '"b":{',
+            '{"c":1}',
+            "1",
+            "\n",
+            '"{\\"d\\":"',
+        ]
+    ),
     max_size=25,
 ).map("".join)
 
@@ -136,7 +157,9 @@ class CountingDecoder(json.JSONDecoder):
     ],
     ids=lambda text: text[:12],
 )
-def test_hostile_braces_cost_a_bounded_amount_of_decoding(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_braces_cost_a_bounded_amount_of_decoding(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decoder = CountingDecoder(strict=False)
     monkeypatch.setattr(json_objects, "_DECODER", decoder)
     assert list(last_first(text)) == []
@@ -149,6 +172,8 @@ def test_an_object_among_some_broken_ones_is_found() -> None:
 
 
 @pytest.mark.parametrize(("levels", "count"), [(99, 2), (101, 1)])
-def test_an_object_that_is_nested_too_deeply_is_none_in_any_version_of_python(levels: int, count: int) -> None:
+def test_an_object_that_is_nested_too_deeply_is_none_in_any_version_of_python(
+    levels: int, count: int
+) -> None:
     text = '{"verdict": 1} {"a": ' + "[" * levels + "]" * levels + "}"
     assert len(list(last_first(text))) == count

@@ -12,7 +12,17 @@ from judgegym.llm.template_tokens import without_trailing_tokens
 from tests import prompt_files
 
 TOKENS = [
-    *("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end|>", "</s>", "<eos>", "<pad>", "<end_of_turn>", "[/INST]"),
+    *(
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|endoftext|>",
+        "<|end|>",
+        "</s>",
+        "<eos>",
+        "<pad>",
+        "<end_of_turn>",
+        "[/INST]",
+    ),
     "<｜end▁of▁sentence｜>",
 ]
 
@@ -25,7 +35,9 @@ PARSERS = [
 
 
 @pytest.mark.parametrize(("parse", "text", "verdict"), PARSERS)
-def test_a_verdict_before_leaked_tokens_is_read(parse: Callable[[str], Any], text: str, verdict: Any) -> None:
+def test_a_verdict_before_leaked_tokens_is_read(
+    parse: Callable[[str], Any], text: str, verdict: Any
+) -> None:
     for token in TOKENS:
         for end in (token, f" {token}", f"\n{token}\n", f"{token}{token}", f"{token}\n<|im_end|>"):
             assert parse(text + end) == verdict, end

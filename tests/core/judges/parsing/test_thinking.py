@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from judgegym.judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 
-# Text in which tags, their look-alikes and characters that change their length in lower case are frequent.
-PIECES = st.sampled_from([OPEN, CLOSE, "<Think>", "</THINK>", "<think", "think>", " ", "\n", "x", "İ", "\ud800"])
+# Text in which tags, their look-alikes and characters that change their length in lower case are
+# frequent.
+PIECES = st.sampled_from(
+    [OPEN, CLOSE, "<Think>", "</THINK>", "<think", "think>", " ", "\n", "x", "İ", "\ud800"]
+)
 HOSTILE = st.lists(PIECES | st.text(max_size=4), max_size=8).map("".join)
 
 
@@ -30,7 +33,12 @@ def test_split_of_a_valid_completion_gives_thinking_and_answer(
     text: str, thinking: str, answer: str, opened_by_template: bool
 ) -> None:
     found = split(text, opened_by_template=opened_by_template)
-    assert (found.valid, found.thinking, found.answer, found.reason) == (True, thinking, answer, None)
+    assert (found.valid, found.thinking, found.answer, found.reason) == (
+        True,
+        thinking,
+        answer,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,12 @@ def test_split_of_a_valid_completion_gives_thinking_and_answer(
 )
 def test_split_of_an_invalid_completion_gives_the_reason(text: str, reason: str) -> None:
     found = split(f"{text}\n")
-    assert (found.valid, found.thinking, found.answer, found.reason) == (False, "", text.strip(), reason)
+    assert (found.valid, found.thinking, found.answer, found.reason) == (
+        False,
+        "",
+        text.strip(),
+        reason,
+    )
 
 
 def test_a_lone_closing_tag_is_valid_where_the_template_opened() -> None:
@@ -79,7 +92,10 @@ def test_neither_tag_is_invalid_where_the_template_opened() -> None:
     assert not split("a and no end", opened_by_template=True).valid
 
 
-_VALID = re.compile(r"(?:(?!</?think>).)*<think>(?:(?!</?think>).)*</think>(?P<answer>(?:(?!</?think>).)*)", re.DOTALL)
+_VALID = re.compile(
+    r"(?:(?!</?think>).)*<think>(?:(?!</?think>).)*</think>(?P<answer>(?:(?!</?think>).)*)",
+    re.DOTALL,
+)
 
 
 @given(HOSTILE, st.booleans())
@@ -152,7 +168,9 @@ def words(own: str) -> ParsedVerdict[str] | None:
         ("no <think> neither", None),
     ],
 )
-def test_a_verdict_counts_where_no_unclosed_thinking_gives_another(text: str, verdict: str | None) -> None:
+def test_a_verdict_counts_where_no_unclosed_thinking_gives_another(
+    text: str, verdict: str | None
+) -> None:
     assert words(text) == verdict
     found = words.find(text)
     assert found is None or (found.at is not None and text[slice(*found.at)] == verdict)

@@ -52,7 +52,12 @@ def place(find: Find, text: str) -> Place | None:
     ],
 )
 def test_the_place_is_that_of_the_whole_text(name: str, text: str, marked: str | None) -> None:
-    befores = ("", "<think>no [[A>B]] 7 {</think>", "😀\u202e </think>\n\n", "x" * LOOKED_AT * 2 + " ")
+    befores = (
+        "",
+        "<think>no [[A>B]] 7 {</think>",
+        "😀\u202e </think>\n\n",
+        "x" * LOOKED_AT * 2 + " ",
+    )
     for before, behind in product(befores, ("", "<|im_end|>", " </s>\n")):
         whole = before + text + behind
         at = place(FINDERS[name], whole)
@@ -81,6 +86,10 @@ def test_a_parser_is_called_for_its_value_and_given_its_arguments() -> None:
         return None if number is None else ParsedVerdict(own[number], (number, number + 1))
 
     text = "<think>b</think>abc"
-    assert (sign(text, "bc"), sign.given("bc", last=True)(text), sign("d", "bc")) == ("b", "c", None)
+    assert (sign(text, "bc"), sign.given("bc", last=True)(text), sign("d", "bc")) == (
+        "b",
+        "c",
+        None,
+    )
     assert sign.find(text, "bc") == ParsedVerdict("b", (17, 18))
     assert sign.__doc__ == "The first or the last of some signs."

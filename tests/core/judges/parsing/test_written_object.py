@@ -27,16 +27,28 @@ from judgegym.judges.parsing.rubric_scores import (
     rubric_form,
 )
 from judgegym.judges.parsing.scores import LISTWISE_FORM, PEER_FORM, RATING_FORM, rating
-from judgegym.judges.parsing.verdict_parser import BEGINNING, VerdictForm, VerdictParser, without_form
+from judgegym.judges.parsing.verdict_parser import (
+    BEGINNING,
+    VerdictForm,
+    VerdictParser,
+    without_form,
+)
 
 Parser = VerdictParser[[], Any]
-# By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of another verdict.
+# By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of
+# another verdict.
 KINDS: Mapping[str, tuple[VerdictForm, Parser, Any, Any, str]] = {
     "arena": (arena_form(ARENA_LABELS), arena_label.given(), "A>>B", "A>>B", "[[B>A]]"),
     "choice": (choice_form("ABC"), choice_letter.given("ABC"), "B", "B", "[[C]]"),
     "rating": (RATING_FORM, rating.given(), 7, 7, "3"),
     "rubric": (rubric_form((1, 5)), feedback_score.given((1, 5)), 4, 4, "[SCORE] 2"),
-    "result": (rubric_form((1, 5)), prometheus_result.given((1, 5)), 4, 4, "Feedback: so [RESULT] 2"),
+    "result": (
+        rubric_form((1, 5)),
+        prometheus_result.given((1, 5)),
+        4,
+        4,
+        "Feedback: so [RESULT] 2",
+    ),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -62,7 +74,11 @@ def object_of(form: VerdictForm, verdict: Any, reasons: str = "since") -> str:
 def test_an_object_at_the_end_is_read_with_its_place(kind: str, around: str) -> None:
     form, parser, written, read, _ = KINDS[kind]
     own = object_of(form, written)
-    text = around.replace("{}", own, 1) if "{{}}" not in around else around.replace("{{}}", "x").replace("{}", own)
+    text = (
+        around.replace("{}", own, 1)
+        if "{{}}" not in around
+        else around.replace("{{}}", "x").replace("{}", own)
+    )
     found = parser.find(text)
     assert found is not None and found.value == read and found.at is not None
     assert text[slice(*found.at)] == own
@@ -85,7 +101,11 @@ def test_an_object_that_a_judge_quotes_after_its_own_verdict_steals_nothing(kind
     form, parser, written, read, other = KINDS[kind]
     own, mine = object_of(form, written), other.replace("so ", "")
     assert parser(mine) is not None
-    for around in ("{}\n\nThe answer itself ends with:\n```json\n{{}}\n```", "{}\n{{}}", "{}\n\nThat is, not:\n\n{{}}"):
+    for around in (
+        "{}\n\nThe answer itself ends with:\n```json\n{{}}\n```",
+        "{}\n{{}}",
+        "{}\n\nThat is, not:\n\n{{}}",
+    ):
         text = around.replace("{{}}", own).replace("{}", mine)
         assert parser(text) is None, text
     assert parser(f"{mine}\n{own}".replace(mine, "Therefore:")) == read
@@ -95,25 +115,38 @@ def test_an_object_that_a_judge_quotes_after_its_own_verdict_steals_nothing(kind
 @pytest.mark.parametrize(
     "around",
     [
-        *("{}\n\nI hope that this helps.", "My verdict is {}", "[{}]", "```json\n[\n{}\n]\n```", "Here it is:\n{}}"),
+        *(
+            "{}\n\nI hope that this helps.",
+            "My verdict is {}",
+            "[{}]",
+            "```json\n[\n{}\n]\n```",
+            "Here it is:\n{}}",
+        ),
         *('{"verdict": "none", "x": {}', "TRAILING", "QUOTES", "ESCAPED", "TRUNCATED"),
     ],
 )
-def test_words_within_an_object_are_no_verdict_whatever_is_wrong_with_it(kind: str, around: str) -> None:
+def test_words_within_an_object_are_no_verdict_whatever_is_wrong_with_it(
+    kind: str, around: str
+) -> None:
     """What its reasons quote is no verdict, also where the object is malformed or not at the end."""
     form, parser, written, _, other = KINDS[kind]
-    own = object_of(form, written, reasons=f"the answer claims\n{other}\nfor itself").replace("\\n", "\n")
+    own = object_of(form, written, reasons=f"the answer claims\n{other}\nfor itself").replace(
+        "\\n", "\n"
+    )
     text = {
         "TRAILING": f"{own[:-1]},}}",
         "QUOTES": own.replace('"', "'"),
         "ESCAPED": json.dumps(own),
-        "TRUNCATED": object_of(form, written, reasons=f"it claims {other}").partition(other)[0] + other,
+        "TRUNCATED": object_of(form, written, reasons=f"it claims {other}").partition(other)[0]
+        + other,
     }.get(around, around.replace("{}", own))
     assert parser(text) is None, text
 
 
 @kinds
-@pytest.mark.parametrize("around", ["{}", "<think>Hm.</think>\n{}", "```json\n{}\n```", "Hm.</think>{}<|im_end|>"])
+@pytest.mark.parametrize(
+    "around", ["{}", "<think>Hm.</think>\n{}", "```json\n{}\n```", "Hm.</think>{}<|im_end|>"]
+)
 def test_thinking_that_an_object_quotes_is_no_thinking(kind: str, around: str) -> None:
     """The reasons may quote `</think>` and a verdict behind it from an answer."""
     form, parser, written, read, other = KINDS[kind]
@@ -139,20 +172,27 @@ def test_where_a_malformed_object_may_end_no_earlier_verdict_is_taken_for_the_la
 
 
 @kinds
-@pytest.mark.parametrize("written", [None, True, 0, 11, 4.5, -1, [4], {"a": 4}, "none", "", "A>B>A", "Z", 10**400])
-def test_a_value_that_is_no_verdict_is_none_and_not_replaced_by_what_the_reasons_quote(kind: str, written: Any) -> None:
+@pytest.mark.parametrize(
+    "written", [None, True, 0, 11, 4.5, -1, [4], {"a": 4}, "none", "", "A>B>A", "Z", 10**400]
+)
+def test_a_value_that_is_no_verdict_is_none_and_not_replaced_by_what_the_reasons_quote(
+    kind: str, written: Any
+) -> None:
     form, parser, _, _, other = KINDS[kind]
     assert parser(object_of(form, written, reasons=other)) is None
 
 
 @pytest.mark.parametrize(
-    ("written", "score"), [(4.0, 4), ("4", 4), ("4/5", 4), ("4 out of 5", 4), ("4/10", None), ("80%", None)]
+    ("written", "score"),
+    [(4.0, 4), ("4", 4), ("4/5", 4), ("4 out of 5", 4), ("4/10", None), ("80%", None)],
 )
 def test_scores_are_read_as_a_peer_s(written: Any, score: int | None) -> None:
     assert feedback_score(object_of(rubric_form((1, 5)), written)) == score
 
 
-@pytest.mark.parametrize(("written", "label"), [("a>b", "A>B"), ("[[A>B]]", "A>B"), ("B<A", "A>B"), (" A=B ", "A=B")])
+@pytest.mark.parametrize(
+    ("written", "label"), [("a>b", "A>B"), ("[[A>B]]", "A>B"), ("B<A", "A>B"), (" A=B ", "A=B")]
+)
 def test_labels_are_read_as_in_text(written: str, label: str) -> None:
     assert arena_label(object_of(arena_form(ARENA_LABELS), written)) == label
 
@@ -167,7 +207,10 @@ def test_reasons_and_critique_are_fields() -> None:
     assert explained("B is right. [[B>A]]") == ("B is right. [[B>A]]",) * 2
     scored = json.dumps({"critique": "too kind", "feedback": "short", "score": 2})
     assert (feedback_text(scored), before_feedback(scored)) == ("short", "too kind")
-    assert critique_before('{"critique": "too kind", "reason": "so", "verdict": 1}', "verdict") == "too kind"
+    assert (
+        critique_before('{"critique": "too kind", "reason": "so", "verdict": 1}', "verdict")
+        == "too kind"
+    )
     assert critique_before('too kind\n{"reason": "so", "verdict": 1}', "verdict") == "too kind"
 
 
@@ -200,15 +243,25 @@ def test_each_form_has_its_reasons_first_and_what_endpoints_accept() -> None:
         for each in objects(form.schema):
             used |= each.keys()
             if each["type"] == "object":
-                assert each["required"] == [*each["properties"]] and each["additionalProperties"] is False
+                assert (
+                    each["required"] == [*each["properties"]]
+                    and each["additionalProperties"] is False
+                )
         assert used <= {"type", "properties", "required", "additionalProperties", "items", "enum"}
         assert form.response_format["json_schema"]["strict"] is True  # type: ignore[index,call-overload]
         assert [*form.fields][-1] in ("verdict", "score", "scores", "rating")
-    assert [*LISTWISE_FORM.schema["properties"]["scores"]["items"]["properties"]] == ["id", "explanation", "score"]  # type: ignore[index,call-overload]
+    assert [*LISTWISE_FORM.schema["properties"]["scores"]["items"]["properties"]] == [
+        "id",
+        "explanation",
+        "score",
+    ]  # type: ignore[index,call-overload]
 
 
 def objects(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    inner = [
+        *schema.get("properties", {}).values(),
+        *([schema["items"]] if "items" in schema else []),
+    ]
     return [schema, *(found for each in inner for found in objects(each))]
 
 
@@ -221,6 +274,8 @@ def test_the_form_stands_at_the_end_of_the_prompt_and_is_found_there() -> None:
     form = rubric_form((1, 7))
     quoting = f"Judge.\n\n{BEGINNING}nothing"
     (message,) = form.asked_in([{"role": "user", "content": quoting}])
-    assert message["content"].endswith('{"feedback": "<your feedback>", "score": <an integer between 1 and 7>}')
+    assert message["content"].endswith(
+        '{"feedback": "<your feedback>", "score": <an integer between 1 and 7>}'
+    )
     assert without_form(message["content"]) == quoting
     assert without_form("Judge.") == "Judge."

@@ -28,14 +28,22 @@ def by_model(ratings: Ratings) -> Callable[[Json, int], Reply | str]:
     return answer
 
 
-def settings_of(endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any) -> AnyJudgeSettings:
+def settings_of(
+    endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any
+) -> AnyJudgeSettings:
     parts = JUDGES[kind].parts
     assert parts is not None
     made = {"judge": kind, parts.setting: judges, "judge_base_url": endpoint.base_url}
     scale = {"scale_min": 0, "scale_max": 10}  # of members that are judges by a rubric
     chosen = AnyJudgeSettings.for_values(made).model_fields
-    return AnyJudgeSettings.model_validate({**made, **{name: scale[name] for name in scale if name in chosen}, **given})
+    return AnyJudgeSettings.model_validate(
+        {**made, **{name: scale[name] for name in scale if name in chosen}, **given}
+    )
 
 
-def opened(connect: Connect, endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any) -> Any:
-    return open_judge(settings_of(endpoint, kind, judges, **given), connect(endpoint, max_retries=0))
+def opened(
+    connect: Connect, endpoint: ScriptedEndpoint, kind: str, judges: object, **given: Any
+) -> Any:
+    return open_judge(
+        settings_of(endpoint, kind, judges, **given), connect(endpoint, max_retries=0)
+    )

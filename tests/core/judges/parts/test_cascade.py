@@ -18,7 +18,13 @@ ROWS = [JudgeTask(f"Row {number}?", ("Because.",)) for number in range(200)]
 
 
 def cascade(connect: Connect, endpoint: ScriptedEndpoint, **given: Any) -> CascadeJudge:
-    judge = opened(connect, endpoint, "cascade", "c,s", **{"cascade_threshold": 0.6, "cascade_recheck": 0, **given})
+    judge = opened(
+        connect,
+        endpoint,
+        "cascade",
+        "c,s",
+        **{"cascade_threshold": 0.6, "cascade_recheck": 0, **given},
+    )
     assert isinstance(judge, CascadeJudge)
     return judge
 
@@ -27,7 +33,9 @@ def asked(endpoint: ScriptedEndpoint) -> Counter[str]:
     return Counter(body["model"] for body in endpoint.bodies)
 
 
-@pytest.mark.parametrize(("rating", "is_sure"), [(10, True), (9, True), (8, None), (7, False), (2, None), (0, True)])
+@pytest.mark.parametrize(
+    ("rating", "is_sure"), [(10, True), (9, True), (8, None), (7, False), (2, None), (0, True)]
+)
 @pytest.mark.parametrize("share", [0, 1])
 async def test_the_cheap_judge_decides_above_the_threshold(
     connect: Connect, rating: int, is_sure: bool | None, share: int
@@ -46,7 +54,9 @@ async def test_the_cheap_judge_decides_above_the_threshold(
 
 
 @pytest.mark.slow
-async def test_a_share_at_the_threshold_and_of_what_is_rechecked_is_drawn_by_seed_and_row(connect: Connect) -> None:
+async def test_a_share_at_the_threshold_and_of_what_is_rechecked_is_drawn_by_seed_and_row(
+    connect: Connect,
+) -> None:
     async with ScriptedEndpoint(by_model({"c": 8, "s": STRONG})) as endpoint:
         drawn = []
         for seed, rows in ((1, ROWS), (1, ROWS[::-1]), (2, ROWS)):
@@ -68,7 +78,9 @@ async def test_a_judge_that_fails_never_decides(connect: Connect, fault: Any) ->
     assert (judgment.score, judgment.detail.left_out) == (0.3, ("c",))
     async with ScriptedEndpoint(by_model({"c": 5, "s": fault})) as endpoint:
         judgment = await cascade(connect, endpoint).judge_task(ROWS[0])
-    assert (judgment.score, judgment.status.is_failure) == (None, True), "the cheap judge was not sure"
+    assert (judgment.score, judgment.status.is_failure) == (None, True), (
+        "the cheap judge was not sure"
+    )
     async with ScriptedEndpoint(by_model({"c": 10, "s": fault})) as endpoint:
         judgment = await cascade(connect, endpoint, cascade_recheck=1).judge_task(ROWS[0])
     assert judgment.score == 1.0, "a recheck that fails changes nothing"
@@ -89,7 +101,10 @@ async def test_a_group_has_one_judge(connect: Connect, recheck: int) -> None:
         assert asked(endpoint) == {"c": 3, "s": 3}, "equal responses are judged once"
         assert sum(result.judge_calls for result in results) == 6
         sure = await judge_responses(judge, JudgeTask("Why?", ("a", "b")))
-        assert [(result.score, result.components[ESCALATED]) for result in sure] == [(1.0, 0), (1.0, 0)]
+        assert [(result.score, result.components[ESCALATED]) for result in sure] == [
+            (1.0, 0),
+            (1.0, 0),
+        ]
 
 
 @pytest.mark.parametrize(("failing", "scores"), [("unsure", [0.3, None]), ("a", [None, 0.3])])
@@ -100,9 +115,13 @@ async def test_where_the_strong_judge_fails_the_others_of_its_group_keep_its_sca
         return NO_VERDICT if f"{failing}\n" in prompt else STRONG
 
     async with ScriptedEndpoint(by_model({"c": by_text, "s": strong})) as endpoint:
-        results = await judge_responses(cascade(connect, endpoint), JudgeTask("Why?", ("a", "unsure")))
+        results = await judge_responses(
+            cascade(connect, endpoint), JudgeTask("Why?", ("a", "unsure"))
+        )
     assert [result.score for result in results] == scores
-    assert {result.status for result in results if result.score is None} == {Status.UNPARSABLE.value}
+    assert {result.status for result in results if result.score is None} == {
+        Status.UNPARSABLE.value
+    }
 
 
 async def test_a_jury_is_the_cheap_judge_and_sure_where_its_members_agree(connect: Connect) -> None:

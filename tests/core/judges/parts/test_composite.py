@@ -32,11 +32,15 @@ def part(name: str, **options: Any) -> dict[str, Any]:
     return {"judge": "rubric", "judge_model_name": name, "scale_min": 0, "scale_max": 10, **options}
 
 
-async def judged(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **given: Any) -> Judgment[PartsDetail]:
+async def judged(
+    connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **given: Any
+) -> Judgment[PartsDetail]:
     return await opened(connect, endpoint, parts, **given).judge_task(TASK)
 
 
-def opened(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **settings: Any) -> CompositeJudge:
+def opened(
+    connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **settings: Any
+) -> CompositeJudge:
     given = {"judge": "composite", "reward": parts, "judge_base_url": endpoint.base_url, **settings}
     judge = open_judge(AnyJudgeSettings.model_validate(given), connect(endpoint, max_retries=0))
     assert isinstance(judge, CompositeJudge)
@@ -54,11 +58,17 @@ def opened(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **setting
 )
 async def test_terms_are_combined(connect: Connect, combine: str, expected: float) -> None:
     weights = ({"weight": 0.3}, {"weight": 2}) if combine == "weighted_sum" else ({}, {})
-    parts = {"a": part("a", **weights[0]), "b": part("b", **weights[1]), "seen": part("c", weight=0)}
+    parts = {
+        "a": part("a", **weights[0]),
+        "b": part("b", **weights[1]),
+        "seen": part("c", weight=0),
+    }
     async with ScriptedEndpoint(by_model({"a": 8, "b": 5, "c": 1})) as endpoint:
         judgment = await judged(connect, endpoint, parts, combine=combine)
     assert judgment.score == pytest.approx(expected, abs=1e-12)
-    assert {call["model"] for call in endpoint.bodies} == ({"a"} if combine == "first_that_says" else {"a", "b", "c"})
+    assert {call["model"] for call in endpoint.bodies} == (
+        {"a"} if combine == "first_that_says" else {"a", "b", "c"}
+    )
 
 
 async def test_contributions_add_up_to_the_reward(connect: Connect) -> None:
@@ -70,24 +80,39 @@ async def test_contributions_add_up_to_the_reward(connect: Connect) -> None:
     contributions = judgment.contributions
     assert [*contributions] == ["a", "b", "length"]
     assert math.fsum(contributions.values()) == pytest.approx(judgment.score)
-    assert judgment.components == {"a": 0.8, "a.raw": 8, "b": 0.5, "b.raw": 5, "length": 0.2, "length.raw": 2}
+    assert judgment.components == {
+        "a": 0.8,
+        "a.raw": 8,
+        "b": 0.5,
+        "b.raw": 5,
+        "length": 0.2,
+        "length.raw": 2,
+    }
     assert judgment.label == "a=0.8 b=0.5 length=0.2"
     assert {call.name.partition("/")[0] for call in judgment.calls} == {*parts}
 
 
 @pytest.mark.parametrize(("rating", "score", "asked"), [(4, -1.0, {"g"}), (5, 0.9, {"g", "a"})])
-async def test_gate_saves_the_other_calls(connect: Connect, rating: int, score: float, asked: set[str]) -> None:
+async def test_gate_saves_the_other_calls(
+    connect: Connect, rating: int, score: float, asked: set[str]
+) -> None:
     parts = {"a": part("a"), "format": part("g", gate=0.5, otherwise=-1)}
     async with ScriptedEndpoint(by_model({"a": 9, "g": rating})) as endpoint:
         judgment = await judged(connect, endpoint, parts)
     assert (judgment.score, {body["model"] for body in endpoint.bodies}) == (score, asked)
     assert judgment.detail is not None
     assert judgment.detail.settled_by == (None if rating == 5 else "format")
-    assert [each.status for each in judgment.detail.parts] == ["ok" if rating == 5 else "not_asked", "ok"]
+    assert [each.status for each in judgment.detail.parts] == [
+        "ok" if rating == 5 else "not_asked",
+        "ok",
+    ]
 
 
 async def test_judge_is_asked_for_what_the_rule_cannot_settle(connect: Connect) -> None:
-    tasks = [JudgeTask("2+2?", (str(number),), reference="4" if number % 3 else None) for number in range(9)]
+    tasks = [
+        JudgeTask("2+2?", (str(number),), reference="4" if number % 3 else None)
+        for number in range(9)
+    ]
     async with ScriptedEndpoint(VERDICT) as endpoint:
         judge = opened(
             connect,
@@ -110,7 +135,10 @@ async def test_rule_may_leave_mismatches_to_the_judge(connect: Connect) -> None:
     }
     async with ScriptedEndpoint(VERDICT) as endpoint:
         judge = opened(connect, endpoint, parts, combine="first_that_says")
-        found = [await judge.judge_task(JudgeTask("2+2?", (text,), reference="4")) for text in ("4", "four")]
+        found = [
+            await judge.judge_task(JudgeTask("2+2?", (text,), reference="4"))
+            for text in ("4", "four")
+        ]
     assert [judgment.score for judgment in found] == [1, 0.5]
     assert "the rule cannot say: found 'four', expected '4'" in found[1].explanation
 
@@ -121,7 +149,9 @@ FAULTS = {"failed": REFUSED, "without a verdict": NO_VERDICT}
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("on_failure", ["fail", "leave_out"])
 @pytest.mark.parametrize("failing", ["term", "gate", "penalty"])
-async def test_failed_part_is_never_a_number(connect: Connect, failing: str, on_failure: str, fault: str) -> None:
+async def test_failed_part_is_never_a_number(
+    connect: Connect, failing: str, on_failure: str, fault: str
+) -> None:
     options: dict[str, dict[str, Any]] = {
         "a": {"weight": 3},
         "term": {},
@@ -153,7 +183,9 @@ async def test_reward_whose_terms_are_all_left_out_fails(connect: Connect) -> No
 
 
 @pytest.mark.parametrize(("first", "score"), [("shut", 0.25), ("broken", None)])
-async def test_first_gate_settles_the_reward(connect: Connect, first: str, score: float | None) -> None:
+async def test_first_gate_settles_the_reward(
+    connect: Connect, first: str, score: float | None
+) -> None:
     gates = {"shut": part("shut", gate=0.5, otherwise=0.25), "broken": part("broken", gate=0.5)}
     parts = {first: gates.pop(first), **gates, "a": part("a")}
     async with ScriptedEndpoint(by_model({"shut": 4, "broken": REFUSED, "a": 9})) as endpoint:
@@ -163,7 +195,11 @@ async def test_first_gate_settles_the_reward(connect: Connect, first: str, score
 
 async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
     async with ScriptedEndpoint("fine") as endpoint:
-        judge = opened(connect, endpoint, {"a": {"judge": "rubric"}, "b": {"judge": "peer", "judge_temperature": 0.9}})
+        judge = opened(
+            connect,
+            endpoint,
+            {"a": {"judge": "rubric"}, "b": {"judge": "peer", "judge_temperature": 0.9}},
+        )
         first, second = (part.judge.client for part in judge.parts)
         assert first is not second
         assert first.limit is second.limit
@@ -184,8 +220,12 @@ async def test_one_judge_in_turn_judges_all_completions_of_a_group(connect: Conn
                 assert judgment.detail is not None
                 assert judgment.score == {"a": 0.5, "b": 0.1}[str(judgment.detail.settled_by)]
                 chosen.setdefault((row, group), set()).add(judgment.detail.settled_by)
-        assert sum(call["model"] == "c" for call in endpoint.bodies) == 32, "what has no weight is measured"
+        assert sum(call["model"] == "c" for call in endpoint.bodies) == 32, (
+            "what has no weight is measured"
+        )
     assert all(len(each) == 1 for each in chosen.values()), "the members of a group have one judge"
     assert {name for each in chosen.values() for name in each} == {"a", "b"}
     for row in ("one", "two"):
-        assert len({name for group in range(8) for name in chosen[row, group]}) == 2, "a row has both"
+        assert len({name for group in range(8) for name in chosen[row, group]}) == 2, (
+            "a row has both"
+        )

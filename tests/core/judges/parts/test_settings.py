@@ -14,32 +14,81 @@ WRONG = [
     ('{"judges": "a"}', "judges: a jury has two members or more, found 1"),
     ('{"judge": "jury"}', "judges: expected judges"),
     ('{"judges": [3, 4]}', "expected the settings of a judge or the name of a model, found 3"),
-    ('{"judges": [{"judge": "listwise"}, "b"]}', "judges.listwise.judge: expected one that sees each"),
+    (
+        '{"judges": [{"judge": "listwise"}, "b"]}',
+        "judges.listwise.judge: expected one that sees each",
+    ),
     ('{"judges": {"a/b": {}, "c": {}}}', "'a/b': expected a name without /"),
     ('{"judges": "a,b", "jury_weights": "a=1,c=2"}', "no member is named 'c', but a, b"),
     ('{"judges": "a,b", "jury_weights": "a=1,b"}', "'b': expected NAME=NUMBER"),
-    ('{"judges": "a,b", "jury_weights": "a=-1,b=1"}', "jury_weights: a: Input should be greater than or equal"),
-    ('{"judges": "a,b", "jury_weights": "a=0"}', "expected a member that counts, but all weights are 0"),
-    ('{"judges": "a,b", "jury_weights": "a=1,b=2", "jury_rule": "trimmed_mean"}', "that count weigh the same"),
-    ('{"judges": "a,b", "jury_weights": "a=1", "jury_quorum": 2}', "jury_quorum: 2 of 1 members that count"),
-    ('{"judges": "a,b", "jury_scale": "rank", "jury_sample": {"a": [0, 1]}}', "jury_scale=rank needs scores of b"),
-    ('{"judges": "a,b", "jury_sample": {"a": [0, 1]}}', "jury_sample: nothing reads it with jury_scale=own"),
     (
-        '{"judges": "a,b", "jury_scale": "standardised", "jury_sample": {"a": [1, 1], "b": [0, 1]}}',
+        '{"judges": "a,b", "jury_weights": "a=-1,b=1"}',
+        "jury_weights: a: Input should be greater than or equal",
+    ),
+    (
+        '{"judges": "a,b", "jury_weights": "a=0"}',
+        "expected a member that counts, but all weights are 0",
+    ),
+    (
+        '{"judges": "a,b", "jury_weights": "a=1,b=2", "jury_rule": "trimmed_mean"}',
+        "that count weigh the same",
+    ),
+    (
+        '{"judges": "a,b", "jury_weights": "a=1", "jury_quorum": 2}',
+        "jury_quorum: 2 of 1 members that count",
+    ),
+    (
+        '{"judges": "a,b", "jury_scale": "rank", "jury_sample": {"a": [0, 1]}}',
+        "jury_scale=rank needs scores of b",
+    ),
+    (
+        '{"judges": "a,b", "jury_sample": {"a": [0, 1]}}',
+        "jury_sample: nothing reads it with jury_scale=own",
+    ),
+    (
+        '{"judges": "a,b", "jury_scale": "standardised", "jury_sample": {"a": [1, 1], "b": [0, '
+        "1]}}",
         "jury_sample: all scores of a are equal",
     ),
     # A cascade.
     ('{"cascade": "a"}', "cascade: expected two judges, the cheap one first, found 1"),
-    ('{"cascade": [{"judge": "cascade"}, "b"]}', "cascade.cascade.cascade: expected judges, such as"),
-    ('{"cascade": [{"judge": "choice"}, "b"]}', "cascade.choice.judge: expected one that sees each response"),
-    ('{"cascade": "a,b", "cascade_confidence": "orders"}', "orders is of arena_hard; the first is rubric"),
-    ('{"cascade": "a,b", "cascade_confidence": "votes"}', "votes needs samples_per_item of 2 or more"),
-    ('{"cascade": "a,b", "cascade_confidence": "probability"}', "probability needs weighting=logprobs"),
-    ('{"cascade": [{"judge": "reward_model", "reward_scale": "raw"}, "b"]}', "margin is of scores from 0 to 1"),
+    (
+        '{"cascade": [{"judge": "cascade"}, "b"]}',
+        "cascade.cascade.cascade: expected judges, such as",
+    ),
+    (
+        '{"cascade": [{"judge": "choice"}, "b"]}',
+        "cascade.choice.judge: expected one that sees each response",
+    ),
+    (
+        '{"cascade": "a,b", "cascade_confidence": "orders"}',
+        "orders is of arena_hard; the first is rubric",
+    ),
+    (
+        '{"cascade": "a,b", "cascade_confidence": "votes"}',
+        "votes needs samples_per_item of 2 or more",
+    ),
+    (
+        '{"cascade": "a,b", "cascade_confidence": "probability"}',
+        "probability needs weighting=logprobs",
+    ),
+    (
+        '{"cascade": [{"judge": "reward_model", "reward_scale": "raw"}, "b"]}',
+        "margin is of scores from 0 to 1",
+    ),
     # The steps of an agent.
-    ('{"judge": "steps", "steps_judge": ["a", "b"]}', "steps_judge: step: Input should be a valid dictionary"),
-    ('{"judge": "steps", "steps_judge": {"judge": "listwise"}}', "steps_judge.step.judge: expected one that sees each"),
-    ('{"judge": "steps", "steps_most": 1}', "steps_most: Input should be greater than or equal to 2"),
+    (
+        '{"judge": "steps", "steps_judge": ["a", "b"]}',
+        "steps_judge: step: Input should be a valid dictionary",
+    ),
+    (
+        '{"judge": "steps", "steps_judge": {"judge": "listwise"}}',
+        "steps_judge.step.judge: expected one that sees each",
+    ),
+    (
+        '{"judge": "steps", "steps_most": 1}',
+        "steps_most: Input should be greater than or equal to 2",
+    ),
     # The parts of a reward.
     ('{"judge": "composite"}', "reward: expected the parts of the reward"),
     (
@@ -47,7 +96,10 @@ WRONG = [
         "reward: expected a part that counts, but their weights are all 0",
     ),
     ('{"judge": "composite", "reward": "rubric,rubric"}', "two parts are named 'rubric'"),
-    ('{"judge": "composite", "reward": "rubric=much"}', "'rubric=much': expected a number as weight"),
+    (
+        '{"judge": "composite", "reward": "rubric=much"}',
+        "'rubric=much': expected a number as weight",
+    ),
     (
         '{"judge": "composite", "reward": "rubrik"}',
         "reward.rubrik.judge: there is no judge 'rubrik', did you mean rubric?",
@@ -64,7 +116,10 @@ WRONG = [
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "gate": true}}}',
         "reward.a.gate: expected a number, found True",
     ),
-    ('{"judge": "composite", "reward": {"a": {"judge": "peer", "gate": 0.5}}}', "all parts are gates or penalties"),
+    (
+        '{"judge": "composite", "reward": {"a": {"judge": "peer", "gate": 0.5}}}',
+        "all parts are gates or penalties",
+    ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": 1, "gate": 0.5}}}',
         "reward.a.gate: expected one of weight, gate",
@@ -73,9 +128,13 @@ WRONG = [
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "otherwise": 0.5}}}',
         "reward.a.otherwise: nothing reads it without a gate",
     ),
-    ('{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": -1}}}', "reward.a.weight: "),
     (
-        '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": 2}}, "combine": "product"}',
+        '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": -1}}}',
+        "reward.a.weight: ",
+    ),
+    (
+        '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": 2}}, "combine": '
+        '"product"}',
         "reward.a.weight: nothing reads it with",
     ),
     (
@@ -95,7 +154,8 @@ WRONG = [
         "reward.a.judge_cache: nothing reads it in a part",
     ),
     (
-        '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_base_url": "http://u:p@h/v1"}}}',
+        '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_base_url": '
+        '"http://u:p@h/v1"}}}',
         "reward.a.judge_base_url: a secret",
     ),
 ]

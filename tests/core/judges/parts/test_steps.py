@@ -36,7 +36,12 @@ TRACE = (
     text_turn("assistant", "B is booked."),
 )
 TASK = JudgeTask("Book a hotel.", (transcript(TRACE),), traces=(TRACE,))
-STEPS = (("step_0", "search("), ("step_2", "I take B."), ("step_3", "book("), ("step_5", "B is booked."))
+STEPS = (
+    ("step_0", "search("),
+    ("step_2", "I take B."),
+    ("step_3", "book("),
+    ("step_5", "B is booked."),
+)
 RATINGS: Mapping[str, int | Reply] = {"step_0": 10, "step_2": 8, "step_3": 5, "step_5": 2}
 
 
@@ -50,19 +55,26 @@ def step_of(request: Json) -> str:
 def rated(ratings: Mapping[str, int | Reply]) -> Any:
     def answer(request: Json, number: int) -> Reply | str:
         rating = ratings[step_of(request)]
-        return rating if isinstance(rating, Reply) else f"[FEEDBACK] Of {step_of(request)}. [SCORE] {rating}"
+        return (
+            rating
+            if isinstance(rating, Reply)
+            else f"[FEEDBACK] Of {step_of(request)}. [SCORE] {rating}"
+        )
 
     return answer
 
 
-def steps(connect: Connect, endpoint: ScriptedEndpoint, judge: object = (), **given: Any) -> StepsJudge:
+def steps(
+    connect: Connect, endpoint: ScriptedEndpoint, judge: object = (), **given: Any
+) -> StepsJudge:
     found = opened(connect, endpoint, "steps", dict(judge) if judge == () else judge, **given)
     assert isinstance(found, StepsJudge)
     return found
 
 
 @pytest.mark.parametrize(
-    ("combine", "score"), [("mean", 0.625), ("min", 0.2), ("last", 0.2), ("product", 1.0 * 0.8 * 0.5 * 0.2)]
+    ("combine", "score"),
+    [("mean", 0.625), ("min", 0.2), ("last", 0.2), ("product", 1.0 * 0.8 * 0.5 * 0.2)],
 )
 async def test_each_step_has_a_score_by_its_index_and_they_make_one(
     connect: Connect, combine: str, score: float
@@ -78,7 +90,9 @@ async def test_each_step_has_a_score_by_its_index_and_they_make_one(
     assert [*result.runs] == [f"step_{index}/judgment_1" for index in (0, 2, 3, 5)]
 
 
-async def test_a_step_is_shown_with_what_was_before_it_and_nothing_of_what_follows(connect: Connect) -> None:
+async def test_a_step_is_shown_with_what_was_before_it_and_nothing_of_what_follows(
+    connect: Connect,
+) -> None:
     async with ScriptedEndpoint(rated(RATINGS)) as endpoint:
         await steps(connect, endpoint).judge_task(TASK)
     shown = {step_of(body): body["messages"][-1]["content"] for body in endpoint.bodies}
@@ -109,9 +123,13 @@ async def test_all_steps_are_judged_at_once(connect: Connect) -> None:
         assert endpoint.peak == len(STEPS)
 
 
-@pytest.mark.parametrize(("fault", "status"), [(NO_VERDICT, Status.UNPARSABLE), (REFUSED, Status.JUDGE_FAILED)])
+@pytest.mark.parametrize(
+    ("fault", "status"), [(NO_VERDICT, Status.UNPARSABLE), (REFUSED, Status.JUDGE_FAILED)]
+)
 @pytest.mark.parametrize("combine", ["mean", "min", "last", "product"])
-async def test_a_step_that_fails_leaves_no_score(connect: Connect, fault: Reply, status: Status, combine: str) -> None:
+async def test_a_step_that_fails_leaves_no_score(
+    connect: Connect, fault: Reply, status: Status, combine: str
+) -> None:
     async with ScriptedEndpoint(rated({**RATINGS, "step_2": fault})) as endpoint:
         judgment = await steps(connect, endpoint, steps_combine=combine).judge_task(TASK)
     assert (judgment.score, judgment.status) == (None, status)
@@ -137,7 +155,11 @@ async def test_of_more_steps_than_the_bound_the_first_and_the_last_are_kept_and_
     assert {name for name in components if name.startswith("step_") and "." not in name} == kept
     assert components.get(LEFT_OUT, 0) == len(left_out)
     said = f"\n\nnot judged (steps_most): {', '.join(left_out)}"
-    assert judgment.explanation.endswith(said) if left_out else "not judged" not in judgment.explanation
+    assert (
+        judgment.explanation.endswith(said)
+        if left_out
+        else "not judged" not in judgment.explanation
+    )
 
 
 async def test_reasoning_and_results_are_no_steps_and_a_text_is_one(connect: Connect) -> None:
@@ -150,7 +172,9 @@ async def test_reasoning_and_results_are_no_steps_and_a_text_is_one(connect: Con
         assert {*text.components} == {"step_0", "step_0.raw"}
         nothing = await judge.judge_task(JudgeTask("Q", ("…",), traces=((silent, TRACE[1]),)))
     assert (nothing.score, nothing.status) == (None, Status.UNPARSABLE)
-    assert nothing.explanation == "the response has no turn of the policy with a text or a tool call"
+    assert (
+        nothing.explanation == "the response has no turn of the policy with a text or a tool call"
+    )
     assert len(endpoint.requests) == 2
 
 
@@ -164,14 +188,20 @@ async def test_equal_steps_have_calls_of_their_own_in_the_ledger(connect: Connec
     assert ledger.answers == 2
 
 
-async def test_responses_with_equal_texts_and_other_traces_are_judged_apart(connect: Connect) -> None:
+async def test_responses_with_equal_texts_and_other_traces_are_judged_apart(
+    connect: Connect,
+) -> None:
     other = (text_turn("assistant", "B is booked."),)
     task = JudgeTask("Book a hotel.", ("same", "same", "same"), traces=(TRACE, other, TRACE))
     async with ScriptedEndpoint(rated(RATINGS)) as endpoint:
         results = await judge_responses(steps(connect, endpoint, steps_combine="min"), task)
         assert [result.judge_calls for result in results] == [4, 1, 0]
-        cascade = opened(connect, endpoint, "cascade", ["a", "b"], cascade_threshold=0, cascade_recheck=0)
-        assert [result.judge_calls for result in await judge_responses(cascade, _without_text(task))] == [1, 1, 0]
+        cascade = opened(
+            connect, endpoint, "cascade", ["a", "b"], cascade_threshold=0, cascade_recheck=0
+        )
+        assert [
+            result.judge_calls for result in await judge_responses(cascade, _without_text(task))
+        ] == [1, 1, 0]
 
 
 def _without_text(task: JudgeTask) -> JudgeTask:
@@ -203,9 +233,11 @@ async def test_steps_a_rubric_and_rules_are_parts_of_a_reward(connect: Connect) 
         (result,) = await judge_responses(judge, TASK)
         assert result.score is not None, result.explanation
         assert (result.components["safe"], result.components["quality"]) == (1.0, 0.5)
-        assert {name for name in result.components if name.startswith("each.step_") and name.count(".") == 1} == {
-            f"each.{name}" for name, _ in STEPS
-        }
+        assert {
+            name
+            for name in result.components
+            if name.startswith("each.step_") and name.count(".") == 1
+        } == {f"each.{name}" for name, _ in STEPS}
         assert sum(name.startswith("each/step_") for name in result.runs) == 4
         calls = len(endpoint.requests)
         bad = (*TRACE, calling("delete_account", "{}", "3"))
@@ -213,7 +245,10 @@ async def test_steps_a_rubric_and_rules_are_parts_of_a_reward(connect: Connect) 
     assert (gated.score, len(endpoint.requests)) == (0.0, calls)
 
 
-EXPECTED_CALLS: dict[str, dict[str, int]] = {"steps": {"": 4}, "composite": {"each": 4, "quality": 1}}
+EXPECTED_CALLS: dict[str, dict[str, int]] = {
+    "steps": {"": 4},
+    "composite": {"each": 4, "quality": 1},
+}
 
 
 @pytest.mark.parametrize(
@@ -235,19 +270,27 @@ async def test_a_plan_counts_the_calls_of_each_step(given: dict[str, Any]) -> No
 
 
 def test_the_judge_is_given_as_settings_a_model_or_nothing_and_written_again_as_read() -> None:
-    given: list[tuple[object, str]] = [({"judge": "peer"}, "peer"), ("gpt-4o", "rubric"), ([{"judge": "peer"}], "peer")]
+    given: list[tuple[object, str]] = [
+        ({"judge": "peer"}, "peer"),
+        ("gpt-4o", "rubric"),
+        ([{"judge": "peer"}], "peer"),
+    ]
     for value, kind in given:
         settings = AnyJudgeSettings.model_validate({"steps_judge": value})
         assert (settings.judge, settings.kinds) == ("steps", [kind])
-        assert AnyJudgeSettings.model_validate({"judge": "steps", **settings.model_dump(include={"steps_judge"})}) == (
-            settings
-        )
+        assert AnyJudgeSettings.model_validate(
+            {"judge": "steps", **settings.model_dump(include={"steps_judge"})}
+        ) == (settings)
     assert AnyJudgeSettings(judge="steps", rubric="Is it safe?").kinds == ["rubric"]
     assert AnyJudgeSettings().judge == "rubric"
 
 
-async def test_without_a_judge_of_its_own_a_step_has_the_rubric_of_the_command(connect: Connect) -> None:
+async def test_without_a_judge_of_its_own_a_step_has_the_rubric_of_the_command(
+    connect: Connect,
+) -> None:
     async with ScriptedEndpoint(rated(RATINGS)) as endpoint:
-        settings = AnyJudgeSettings(judge="steps", rubric="Is it SAFE?", judge_base_url=endpoint.base_url)
+        settings = AnyJudgeSettings(
+            judge="steps", rubric="Is it SAFE?", judge_base_url=endpoint.base_url
+        )
         await open_judge(settings, connect(endpoint, max_retries=0)).score(TASK)
     assert all("SAFE?" in body["messages"][-1]["content"] for body in endpoint.bodies)

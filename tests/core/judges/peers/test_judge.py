@@ -21,7 +21,10 @@ from tests.scripted import Reply, Script, ScriptedEndpoint, completion
 
 Connect = Callable[..., Any]
 TASK = "Evaluate a candidate's response to a query by the rubric below.\n\nInstructions:\n\n"
-SHOWN = "RUBRIC:\nBrevity (100 points)\n\nQUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\nEND OF CANDIDATE RESPONSE:"
+SHOWN = (
+    "RUBRIC:\nBrevity (100 points)\n\nQUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\nEND OF "
+    "CANDIDATE RESPONSE:"
+)
 FORM = '{"reasoning": "<one-sentence justification referencing rubric>", "score": <integer 0-100>}'
 
 
@@ -35,12 +38,16 @@ def test_the_prompt() -> None:
     shown = content("Why?", "Because.", "Brevity (100 points)")
     assert shown.startswith(TASK)
     assert FORM in shown
-    assert shown.endswith(f"\n\nApply the rubric strictly.\n\n{SHOWN}"), "what G responses share comes first"
+    assert shown.endswith(f"\n\nApply the rubric strictly.\n\n{SHOWN}"), (
+        "what G responses share comes first"
+    )
 
 
 def test_correctness_is_emphasised_where_the_rubric_has_it() -> None:
     emphasis = " Correctness & Accuracy has the highest impact on the overall score."
-    assert f"\n\nApply the rubric strictly.{emphasis}\n\nRUBRIC:\n" in content("Why?", "Because.", DEFAULT_RUBRIC)
+    assert f"\n\nApply the rubric strictly.{emphasis}\n\nRUBRIC:\n" in content(
+        "Why?", "Because.", DEFAULT_RUBRIC
+    )
     before = ScoreObject(50, "since")
     assert content("Why?", "Because.", DEFAULT_RUBRIC, previous=before).endswith(emphasis)
     assert emphasis not in content("Why?", "Because.", "Brevity", previous=before)
@@ -49,19 +56,30 @@ def test_correctness_is_emphasised_where_the_rubric_has_it() -> None:
 def test_placeholders_in_a_text_stay_text() -> None:
     shown = content("{response}", "{score} {emphasis} {query}", "{rubric} {evaluation}")
     assert "QUERY:\n{response}\n" in shown
-    assert shown.endswith("CANDIDATE RESPONSE:\n{score} {emphasis} {query}\nEND OF CANDIDATE RESPONSE:")
+    assert shown.endswith(
+        "CANDIDATE RESPONSE:\n{score} {emphasis} {query}\nEND OF CANDIDATE RESPONSE:"
+    )
     assert "RUBRIC:\n{rubric} {evaluation}\n" in shown
 
 
-async def judged(connect: Connect, script: Script | Reply | str, **settings: Any) -> tuple[Any, ScriptedEndpoint]:
+async def judged(
+    connect: Connect, script: Script | Reply | str, **settings: Any
+) -> tuple[Any, ScriptedEndpoint]:
     async with ScriptedEndpoint(script) as endpoint:
         judge = PeerTaskJudge(PeerJudgeSettings(), connect(endpoint, **settings))
-        return await judge.judge(JudgeTask("Why?", ("Because.",), rubric="Brevity (100 points)")), endpoint
+        return await judge.judge(
+            JudgeTask("Why?", ("Because.",), rubric="Brevity (100 points)")
+        ), endpoint
 
 
 async def test_a_score(connect: Connect) -> None:
     judgment, endpoint = await judged(connect, f"Let me see.\n{scored('85/100', 'Brief.')}")
-    assert (judgment.score, judgment.status, judgment.label, judgment.explanation) == (85.0, Status.OK, "85", "Brief.")
+    assert (judgment.score, judgment.status, judgment.label, judgment.explanation) == (
+        85.0,
+        Status.OK,
+        "85",
+        "Brief.",
+    )
     assert judgment.detail.text.startswith("Let me see.")
     assert [call.name for call in judgment.calls] == ["score"]
     assert judgment.critique is None
@@ -84,16 +102,24 @@ async def test_no_score(connect: Connect, reply: Reply | str, status: Status, wo
     assert words in judgment.explanation
 
 
-async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_critique(connect: Connect) -> None:
+async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_critique(
+    connect: Connect,
+) -> None:
     settings = PeerJudgeSettings(judge_system_prompt="Score it.\n", judge_critique_rounds=1)
     async with ScriptedEndpoint(scored(85)) as endpoint:
-        await PeerTaskJudge(settings, connect(endpoint)).judge(JudgeTask("Why?", ("Because.",), rubric="Brevity"))
+        await PeerTaskJudge(settings, connect(endpoint)).judge(
+            JudgeTask("Why?", ("Because.",), rubric="Brevity")
+        )
     first, critique = (body["messages"] for body in endpoint.bodies)
     assert [first[0], critique[0]] == [{"role": "system", "content": "Score it.\n"}] * 2
     assert (
         first[1]["content"]
-        == "RUBRIC:\nBrevity\n\nQUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\nEND OF CANDIDATE RESPONSE:"
+        == "RUBRIC:\nBrevity\n\nQUERY:\nWhy?\n\nCANDIDATE RESPONSE:\nBecause.\nEND OF CANDIDATE "
+        "RESPONSE:"
     )
     assert (
-        critique[1] == peer_prompt("Why?", "Because.", "Brevity", previous=ScoreObject(85, "So it seems.")).messages[0]
+        critique[1]
+        == peer_prompt(
+            "Why?", "Because.", "Brevity", previous=ScoreObject(85, "So it seems.")
+        ).messages[0]
     )

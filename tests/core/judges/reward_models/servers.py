@@ -1,9 +1,9 @@
 """Servers of reward models that a test scripts, in the shapes that vLLM, SGLang and OpenRLHF publish.
 
 The models of requests have the fields of the servers' own classes, and refuse others: of vLLM
-`ClassificationCompletionRequest`, `ClassificationChatRequest`, `PoolingCompletionRequest`, `PoolingChatRequest` and
-`ScoreTextRequest`, of SGLang `EmbeddingReqInput`, of OpenRLHF what `get_reward` of `serve_rm.py` reads. The last two
-ignore `model`.
+`ClassificationCompletionRequest`, `ClassificationChatRequest`, `PoolingCompletionRequest`,
+`PoolingChatRequest` and `ScoreTextRequest`, of SGLang `EmbeddingReqInput`, of OpenRLHF what
+`get_reward` of `serve_rm.py` reads. The last two ignore `model`.
 """
 
 from __future__ import annotations
@@ -77,17 +77,32 @@ def texts_of(protocol: RewardProtocol, request: Json) -> list[str]:
 
 def answer_of(protocol: RewardProtocol, numbers: Sequence[Any]) -> Any:
     """The answer of a server: for each response a number, or a list of numbers by class."""
-    usage = {"prompt_tokens": TOKENS * len(numbers), "total_tokens": TOKENS * len(numbers), "completion_tokens": 0}
+    usage = {
+        "prompt_tokens": TOKENS * len(numbers),
+        "total_tokens": TOKENS * len(numbers),
+        "completion_tokens": 0,
+    }
     head = {"id": "pool-1", "object": "list", "created": 1, "model": "rm", "usage": usage}
     lists = [each if isinstance(each, list) else [each] for each in numbers]
     if protocol == "openrlhf":
-        return {"rewards": list(numbers), "scores": list(numbers), "extra_logs": {"dummy_scores": list(numbers)}}
+        return {
+            "rewards": list(numbers),
+            "scores": list(numbers),
+            "extra_logs": {"dummy_scores": list(numbers)},
+        }
     if protocol == "sglang_classify":
-        return [{"embedding": each, "meta_info": {"id": "1", "prompt_tokens": TOKENS}} for each in lists]
+        return [
+            {"embedding": each, "meta_info": {"id": "1", "prompt_tokens": TOKENS}} for each in lists
+        ]
     if protocol == "vllm_score":
-        data = [{"index": place, "object": "score", "score": each} for place, each in enumerate(numbers)]
+        data = [
+            {"index": place, "object": "score", "score": each} for place, each in enumerate(numbers)
+        ]
     elif protocol == "vllm_pooling":  # numbers by token: the reward is that of the last one
-        data = [{"index": place, "object": "pooling", "data": [[0.0], each]} for place, each in enumerate(lists)]
+        data = [
+            {"index": place, "object": "pooling", "data": [[0.0], each]}
+            for place, each in enumerate(lists)
+        ]
     else:
         data = [
             {"index": place, "label": "LABEL_0", "probs": each, "num_classes": len(each)}
@@ -96,10 +111,14 @@ def answer_of(protocol: RewardProtocol, numbers: Sequence[Any]) -> Any:
     return {**head, "data": data}
 
 
-def reward_server(protocol: RewardProtocol, number: Callable[[str], Any]) -> Callable[[Json, int], Reply]:
+def reward_server(
+    protocol: RewardProtocol, number: Callable[[str], Any]
+) -> Callable[[Json, int], Reply]:
     """A server that gives each response its number."""
 
     def script(request: Json, _: int) -> Reply:
-        return Reply(body=answer_of(protocol, [number(text) for text in texts_of(protocol, request)]))
+        return Reply(
+            body=answer_of(protocol, [number(text) for text in texts_of(protocol, request)])
+        )
 
     return script

@@ -55,7 +55,10 @@ def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None
     def classes(request: Json, number: int) -> Reply:
         return reward_server("vllm_classify", lambda text: [0.25, 4.0])(request, number)
 
-    line = "reward_label: the model returns 2 classes, 0 to 1 (here the highest is 1, 'LABEL_0'); expected the index"
+    line = (
+        "reward_label: the model returns 2 classes, 0 to 1 (here the highest is 1, 'LABEL_0'); "
+        "expected the index"
+    )
     with serving(classes) as judge:
         scoring = Scoring(tmp_path, judge)
         ended = scoring(*RAW, rows=ROWS)
@@ -75,7 +78,9 @@ def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("words", "calls"), [((*RAW, "--reward_label=2"), 4), (IN_TWOS, 2)])
-def test_a_plan_counts_requests_and_no_reply_tokens(tmp_path: Path, words: tuple[str, ...], calls: int) -> None:
+def test_a_plan_counts_requests_and_no_reply_tokens(
+    tmp_path: Path, words: tuple[str, ...], calls: int
+) -> None:
     with serving(reward_server("vllm_classify", float)) as judge:
         plan = Scoring(tmp_path, judge)(*words, "--plan", rows=ROWS)
     assert (plan.code, judge.requests) == (0, []), plan.said
@@ -86,9 +91,18 @@ def test_a_plan_counts_requests_and_no_reply_tokens(tmp_path: Path, words: tuple
 @pytest.mark.parametrize(
     ("flag", "said"),
     [
-        ("--judge_temperature=0.5", "--judge_temperature (command line): nothing reads it with --judge=reward_model"),
-        ("--judge_system_prompt=Judge.", "--judge_system_prompt (command line): nothing reads it with"),
-        ("--reward_protocol=openrlhf", "--reward_tokenizer: reward_protocol=openrlhf sends texts; expected the token"),
+        (
+            "--judge_temperature=0.5",
+            "--judge_temperature (command line): nothing reads it with --judge=reward_model",
+        ),
+        (
+            "--judge_system_prompt=Judge.",
+            "--judge_system_prompt (command line): nothing reads it with",
+        ),
+        (
+            "--reward_protocol=openrlhf",
+            "--reward_tokenizer: reward_protocol=openrlhf sends texts; expected the token",
+        ),
     ],
 )
 def test_what_a_reward_model_does_not_read_is_refused(tmp_path: Path, flag: str, said: str) -> None:
@@ -98,10 +112,17 @@ def test_what_a_reward_model_does_not_read_is_refused(tmp_path: Path, flag: str,
     assert (ended.code, ended.err.splitlines()[-1][: len(said)]) == (2, said)
 
 
-@pytest.mark.parametrize("protocol", ["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"])
+@pytest.mark.parametrize(
+    "protocol", ["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"]
+)
 def test_the_stand_in_answers_all_protocols(tmp_path: Path, protocol: str) -> None:
     data = tmp_path / "data.jsonl"
-    rows = [{"prompt": "Why is the sky blue?", "responses": ["Air scatters the blue light of the sun.", "No."]}]
+    rows = [
+        {
+            "prompt": "Why is the sky blue?",
+            "responses": ["Air scatters the blue light of the sun.", "No."],
+        }
+    ]
     data.write_text("\n".join(map(json.dumps, rows)))
     text = ["--reward_tokenizer=none"] if protocol in ("sglang_classify", "openrlhf") else []
     words = ["--judge=reward_model", f"--reward_protocol={protocol}", *text]

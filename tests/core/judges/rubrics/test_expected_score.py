@@ -18,17 +18,23 @@ ONE_TO_FIVE = Scale(1, 5)
 
 def top(alternatives: Alternatives) -> tuple[tuple[str, float], ...]:
     """Alternatives with probabilities, as they come: with logprobs."""
-    return tuple((text, math.log(share) if share > 0 else -math.inf) for text, share in alternatives)
+    return tuple(
+        (text, math.log(share) if share > 0 else -math.inf) for text, share in alternatives
+    )
 
 
 def answer(*tokens: str | tuple[str, Alternatives]) -> Choice:
     """An answer in tokens; one of them alone stands for itself."""
-    made = tuple(Token(each) if isinstance(each, str) else Token(each[0], top(each[1])) for each in tokens)
+    made = tuple(
+        Token(each) if isinstance(each, str) else Token(each[0], top(each[1])) for each in tokens
+    )
     return Choice("".join(token.text for token in made), tokens=made)
 
 
 def scored(*alternatives: tuple[str, float], sampled: str = " 4") -> Choice:
-    return answer("[", "FEED", "BACK", "]", " Good", ".", "\n", "[", "SCORE", "]", (sampled, alternatives))
+    return answer(
+        "[", "FEED", "BACK", "]", " Good", ".", "\n", "[", "SCORE", "]", (sampled, alternatives)
+    )
 
 
 def expected(choice: Choice, scale: Scale = ONE_TO_FIVE, tag: str = "[SCORE]") -> float | NoVerdict:

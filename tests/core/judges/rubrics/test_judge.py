@@ -17,7 +17,12 @@ from tests.rubrics import rubric_prompt, rubric_task
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 RUBRIC = Rubric("Is it short?")
-ROW: dict[str, Any] = {"instruction": "How?", "response": "Mix both.", "rubric": RUBRIC, "reference": "Stir."}
+ROW: dict[str, Any] = {
+    "instruction": "How?",
+    "response": "Mix both.",
+    "rubric": RUBRIC,
+    "reference": "Stir.",
+}
 TASK = rubric_task(**ROW)
 
 Connect = Callable[..., Any]
@@ -56,17 +61,25 @@ async def test_one_judgment(connect: Connect) -> None:
     ((each,), spread) = detail_of(judgment).judgments, detail_of(judgment).spread
     assert (each.score, each.expected, each.value, each.text) == (4, None, 4, said(4))
     assert (each.strict, each.error, spread) == (True, None, None)
-    assert [(call.name, call.value) for call in judgment.calls] == [("judgment_1", RubricVerdict(4))]
-    assert endpoint.bodies == [{"model": "judge-model", "messages": rubric_prompt(**ROW).messages, "temperature": 0.0}]
+    assert [(call.name, call.value) for call in judgment.calls] == [
+        ("judgment_1", RubricVerdict(4))
+    ]
+    assert endpoint.bodies == [
+        {"model": "judge-model", "messages": rubric_prompt(**ROW).messages, "temperature": 0.0}
+    ]
 
 
 async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) -> None:
     wide = Rubric("Is it short?", {0: "No.", 10: "Yes."}, Scale(0, 10))
     async with ScriptedEndpoint("Feedback: Good. [RESULT] 10/10") as endpoint:
-        judgment = await judged(connect(endpoint), output_format="result", rubric=wide, judge_system_prompt="Judge.")
+        judgment = await judged(
+            connect(endpoint), output_format="result", rubric=wide, judge_system_prompt="Judge."
+        )
     assert (
         endpoint.bodies[0]["messages"]
-        == rubric_prompt(**{**ROW, "rubric": wide}, output_format="result", system_prompt="Judge.").messages
+        == rubric_prompt(
+            **{**ROW, "rubric": wide}, output_format="result", system_prompt="Judge."
+        ).messages
     )
     assert (judgment.score, judgment.label, judgment.explanation) == (10.0, "10", "Good.")
     assert detail_of(judgment).judgments[0].strict is False
@@ -91,7 +104,9 @@ async def test_several_judgments(
         assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(score))
         assert detail_of(judgment).spread == pytest.approx(spread)
         assert [each.score for each in detail_of(judgment).judgments] == scores
-        assert judgment.explanation == "\n\n".join(f"Words {number}." for number in range(len(scores)))
+        assert judgment.explanation == "\n\n".join(
+            f"Words {number}." for number in range(len(scores))
+        )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +118,9 @@ async def test_several_judgments(
         (2, ["Hm.", said(4), "Hm.", "Hm."], 1),
     ],
 )
-async def test_too_few_scores_are_none(connect: Connect, samples: int, texts: list[str], usable: int) -> None:
+async def test_too_few_scores_are_none(
+    connect: Connect, samples: int, texts: list[str], usable: int
+) -> None:
     async with ScriptedEndpoint(by_number(texts)) as endpoint:
         judgment = await judged(connect(endpoint), samples)
     assert len(endpoint.requests) == len(texts) == samples + 2
@@ -112,7 +129,9 @@ async def test_too_few_scores_are_none(connect: Connect, samples: int, texts: li
     assert sum(each.score is not None for each in detail_of(judgment).judgments) == usable
 
 
-async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_text(connect: Connect) -> None:
+async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_text(
+    connect: Connect,
+) -> None:
     async with ScriptedEndpoint("[SCORE] 4") as endpoint:
         judgment = await judged(connect(endpoint))
     assert (judgment.score, judgment.explanation) == (4.0, "[SCORE] 4")
@@ -126,7 +145,10 @@ async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_te
         ({"scale_min": 5}, r"scale_max \(5\) must be above scale_min \(5\)"),
         ({"scale_max": 0}, r"scale_max \(0\) must be above scale_min \(1\)"),
         ({"weighting": "logprobs", "scale_max": 10}, "one digit, and the scale goes from 1 to 10"),
-        ({"weighting": "logprobs", "scale_min": -1, "scale_max": 1}, "one digit, and the scale goes from -1 to 1"),
+        (
+            {"weighting": "logprobs", "scale_min": -1, "scale_max": 1},
+            "one digit, and the scale goes from -1 to 1",
+        ),
     ],
 )
 def test_settings_that_cannot_work_are_refused(given: dict[str, Any], words: str) -> None:
@@ -138,14 +160,19 @@ def test_settings_that_cannot_work_are_refused(given: dict[str, Any], words: str
 
 
 def weighed(
-    alternatives: Sequence[tuple[str, float]], sampled: str = "4", tag: Sequence[str] = ("[", "SCORE", "]")
+    alternatives: Sequence[tuple[str, float]],
+    sampled: str = "4",
+    tag: Sequence[str] = ("[", "SCORE", "]"),
 ) -> Reply:
     """A judge's answer with the alternatives to its score, as probabilities."""
     texts = ["[", "FEED", "BACK", "]", " Of ", "2", " parts", ".\n", *tag, " ", sampled]
     content: list[Json] = [
-        {"token": text, "logprob": -0.1, "top_logprobs": [{"token": "1", "logprob": -0.1}]} for text in texts
+        {"token": text, "logprob": -0.1, "top_logprobs": [{"token": "1", "logprob": -0.1}]}
+        for text in texts
     ]
-    content[-1]["top_logprobs"] = [{"token": text, "logprob": math.log(share)} for text, share in alternatives]
+    content[-1]["top_logprobs"] = [
+        {"token": text, "logprob": math.log(share)} for text, share in alternatives
+    ]
     body = completion("".join(texts))
     body["choices"][0]["logprobs"] = {"content": content}
     return Reply(body=body)
@@ -166,7 +193,11 @@ async def test_probabilities_in_place_of_the_number(
     assert (endpoint.bodies[0]["logprobs"], endpoint.bodies[0]["top_logprobs"]) == (True, 20)
     assert (judgment.status, judgment.score) == (Status.OK, pytest.approx(score))
     (each,) = detail_of(judgment).judgments
-    assert (each.score, each.expected, each.value) == (4, pytest.approx(score), pytest.approx(score))
+    assert (each.score, each.expected, each.value) == (
+        4,
+        pytest.approx(score),
+        pytest.approx(score),
+    )
     assert len(endpoint.requests) == 1
 
 
@@ -185,7 +216,11 @@ async def test_probabilities_of_the_other_format(connect: Connect) -> None:
 
 
 async def test_several_expectations_are_pooled(connect: Connect) -> None:
-    replies = [weighed([("4", 0.5), ("5", 0.5)]), weighed([("1", 1.0)], "1"), weighed([("2", 0.5), ("3", 0.5)], "2")]
+    replies = [
+        weighed([("4", 0.5), ("5", 0.5)]),
+        weighed([("1", 1.0)], "1"),
+        weighed([("2", 0.5), ("3", 0.5)], "2"),
+    ]
     async with ScriptedEndpoint(by_number(replies)) as endpoint:
         judgment = await judged(connect(endpoint), 3, weighting="logprobs")
     assert judgment.score == pytest.approx(8 / 3)
@@ -204,7 +239,9 @@ async def test_too_little_mass_on_the_scale_is_no_score(connect: Connect) -> Non
     ] * 3
 
 
-async def test_an_endpoint_without_probabilities_is_a_wrong_setting(connect: Connect, tmp_path: Path) -> None:
+async def test_an_endpoint_without_probabilities_is_a_wrong_setting(
+    connect: Connect, tmp_path: Path
+) -> None:
     for samples in (1, 3):
         async with ScriptedEndpoint(said(4)) as endpoint:
             cache = JudgmentCache(tmp_path / f"cache-{samples}.sqlite")

@@ -19,14 +19,29 @@ criterion, and finally the response to evaluate,
    [SCORE] (an integer number between 1 and 5)
 4. Please do not generate any other opening, closing, and explanations."""
 
-INSTRUCTION = "Why was the decision to camp at Valley Forge significant?\n\nConsider its geographical aspects."
-REFERENCE = "1. Military: the training.\n2. Political: the resilience.\n\nIn essence, it was a masterstroke."
-CRITERIA = "Does the response reflect key historical facts, and apply them logically and coherently?"
-RESPONSE = "For several reasons:\n\n- Symbolism: it symbolized resilience.\n- Strategic location: near Philadelphia."
+INSTRUCTION = (
+    "Why was the decision to camp at Valley Forge significant?\n\nConsider its geographical "
+    "aspects."
+)
+REFERENCE = (
+    "1. Military: the training.\n2. Political: the resilience.\n\nIn essence, it was a "
+    "masterstroke."
+)
+CRITERIA = (
+    "Does the response reflect key historical facts, and apply them logically and coherently?"
+)
+RESPONSE = (
+    "For several reasons:\n\n- Symbolism: it symbolized resilience.\n- Strategic location: near "
+    "Philadelphia."
+)
 OUTPUT = "[FEEDBACK] The facts are there. However, it could have been more specific.\n\n[SCORE] 4"
 
 ENDING = "---\n\nPlease evaluate the response according to the score rubric above."
-SHORT: dict[str, Any] = {"instruction": "How?", "response": "Mix both.", "rubric": Rubric("Is it short?")}
+SHORT: dict[str, Any] = {
+    "instruction": "How?",
+    "response": "Mix both.",
+    "rubric": Rubric("Is it short?"),
+}
 
 
 def contents(messages: list[Message]) -> tuple[str, str]:
@@ -35,7 +50,9 @@ def contents(messages: list[Message]) -> tuple[str, str]:
 
 
 def test_the_example() -> None:
-    system, user = contents(rubric_prompt(INSTRUCTION, RESPONSE, Rubric(CRITERIA), REFERENCE).messages)
+    system, user = contents(
+        rubric_prompt(INSTRUCTION, RESPONSE, Rubric(CRITERIA), REFERENCE).messages
+    )
     assert system == SYSTEM
     assert user == (
         f"### Instruction\n\n{INSTRUCTION}\n\n"
@@ -67,7 +84,9 @@ def test_the_other_format_and_another_scale() -> None:
     result = SYSTEM.replace("[FEEDBACK]", "Feedback:").replace("[SCORE]", "[RESULT]")
     assert rubric_instructions(Scale(), "result", with_reference=True) == result
     assert rubric_instructions(Scale(0, 10), "feedback_score", with_reference=True) == (
-        SYSTEM.replace("a score of 5", "a score of 10").replace("between 1 and 5", "between 0 and 10")
+        SYSTEM.replace("a score of 5", "a score of 10").replace(
+            "between 1 and 5", "between 0 and 10"
+        )
     )
     wide = Rubric("Is it short?", scale=Scale(-2, 2))
     system, _ = contents(rubric_prompt("How?", "Mix both.", wide, output_format="result").messages)
@@ -78,20 +97,29 @@ def test_the_other_format_and_another_scale() -> None:
 def test_a_rubric_of_described_levels() -> None:
     levels = {3: "So so.", 1: "Bad.", 5: "Good.", 2: "Poor.", 4: "Fair."}
     rubric = Rubric("Is it short?", levels)
-    lines = "Is it short?\nScore 1: Bad.\nScore 2: Poor.\nScore 3: So so.\nScore 4: Fair.\nScore 5: Good."
+    lines = (
+        "Is it short?\nScore 1: Bad.\nScore 2: Poor.\nScore 3: So so.\nScore 4: Fair.\nScore 5: "
+        "Good."
+    )
     assert rubric.text == lines
     _, user = contents(rubric_prompt("How?", "Mix both.", rubric).messages)
     assert f"### Score Rubric\n\n{lines}\n\n### Response To Evaluate\n\n" in user
-    assert Rubric("Is it short?", {5: "Good.", 1: "Bad."}).text == "Is it short?\nScore 1: Bad.\nScore 5: Good."
     assert (
-        Rubric("Is it short?", {0: "No.", 1: "Yes."}, Scale(0, 1)).text == "Is it short?\nScore 0: No.\nScore 1: Yes."
+        Rubric("Is it short?", {5: "Good.", 1: "Bad."}).text
+        == "Is it short?\nScore 1: Bad.\nScore 5: Good."
+    )
+    assert (
+        Rubric("Is it short?", {0: "No.", 1: "Yes."}, Scale(0, 1)).text
+        == "Is it short?\nScore 0: No.\nScore 1: Yes."
     )
     assert Rubric("Is it short?").text == "Is it short?"
 
 
 def test_a_custom_prompt_replaces_the_built_in_one_as_it_is() -> None:
     custom = "Judge {reference} by {scale}.\r\n  é "
-    system, user = contents(rubric_prompt(**SHORT, system_prompt=custom, system="Think first.").messages)
+    system, user = contents(
+        rubric_prompt(**SHORT, system_prompt=custom, system="Think first.").messages
+    )
     assert system == f"Think first.\n\n{custom}"
     assert user == contents(rubric_prompt(**SHORT).messages)[1]
     assert contents(rubric_prompt(**SHORT, system_prompt=custom).messages)[0] == custom

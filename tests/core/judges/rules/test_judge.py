@@ -59,7 +59,9 @@ def judge_of(**given: object) -> RuleTaskJudge:
     return RuleTaskJudge(chosen, ChatClient(chosen.chat_settings()))
 
 
-async def judged(text: str, reference: str | None = None, prompt: str = "Q", **given: object) -> Judgment[RuleDetail]:
+async def judged(
+    text: str, reference: str | None = None, prompt: str = "Q", **given: object
+) -> Judgment[RuleDetail]:
     return await judge_of(**given).judge(JudgeTask(prompt, (text,), reference))
 
 
@@ -91,7 +93,10 @@ async def test_a_setting_is_expected_in_place_of_the_reference() -> None:
 
 @pytest.mark.parametrize("rule", ["number", "exact", "multiple_choice"])
 async def test_without_a_reference_a_rule_cannot_say(rule: str) -> None:
-    assert cannot_say(await judged("B 1", rule=rule)) == "the row has no reference, and rule_expected is not set"
+    assert (
+        cannot_say(await judged("B 1", rule=rule))
+        == "the row has no reference, and rule_expected is not set"
+    )
 
 
 async def test_the_answer_is_what_follows_the_thinking() -> None:
@@ -100,7 +105,8 @@ async def test_the_answer_is_what_follows_the_thinking() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "score"), [("<think>a</think>b", 1.0), ("a</think>b", 0.0), ("<think>a</think>", 0.0), ("b", 0.0)]
+    ("text", "score"),
+    [("<think>a</think>b", 1.0), ("a</think>b", 0.0), ("<think>a</think>", 0.0), ("b", 0.0)],
 )
 async def test_format_of_thinking(text: str, score: float) -> None:
     assert (await judged(text, rule="thinking_format")).score == score
@@ -110,7 +116,9 @@ async def test_format_of_thinking(text: str, score: float) -> None:
 
 @pytest.mark.parametrize(("unit", "text"), [("words", "a b c d"), ("characters", "abcd")])
 async def test_a_length_beyond_the_soft_limit_costs_a_share(unit: str, text: str) -> None:
-    judgment = await judged(text, rule="length", rule_length_unit=unit, rule_soft_limit=3, rule_hard_limit=5)
+    judgment = await judged(
+        text, rule="length", rule_length_unit=unit, rule_soft_limit=3, rule_hard_limit=5
+    )
     assert judgment.score == 0.5
 
 
@@ -154,8 +162,12 @@ def test_no_text_makes_a_rule_raise(text: str, reference: str | None, prompt: st
         ("regex", "in the year", r"\d", 0.0),
     ],
 )
-async def test_rules_with_a_library(rule: str, text: str, expected: str, score: float | None) -> None:
-    judgment = await judged(text, expected if rule != "language" else None, rule=rule, rule_expected=expected)
+async def test_rules_with_a_library(
+    rule: str, text: str, expected: str, score: float | None
+) -> None:
+    judgment = await judged(
+        text, expected if rule != "language" else None, rule=rule, rule_expected=expected
+    )
     assert judgment.score == score, judgment.explanation
     if score is None:
         cannot_say(judgment)
@@ -163,13 +175,18 @@ async def test_rules_with_a_library(rule: str, text: str, expected: str, score: 
 
 @pytest.mark.slow
 async def test_a_code_of_no_language_is_said_before_the_first_text() -> None:
-    with pytest.raises(SettingsError, match=r"rule_expected: no code of a language; expected one of .*de, "):
+    with pytest.raises(
+        SettingsError, match=r"rule_expected: no code of a language; expected one of .*de, "
+    ):
         await judged("Der Himmel ist blau.", rule="language", rule_expected="german")
 
 
 @pytest.mark.slow
 async def test_without_a_code_a_language_is_that_of_the_prompt() -> None:
-    prompt, text = "What colour is the sky over there, and why?", "Der Himmel ist blau und die Sonne scheint."
+    prompt, text = (
+        "What colour is the sky over there, and why?",
+        "Der Himmel ist blau und die Sonne scheint.",
+    )
     judgment = await judged(text, prompt=prompt, rule="language")
     assert judgment.detail == RuleDetail("language", True, "de", "en")
 
@@ -179,7 +196,9 @@ async def test_without_a_code_a_language_is_that_of_the_prompt() -> None:
     ("rule", "text", "expected"),
     [("regex", "a" * 40 + "!", "(a+)+$"), ("expression", "$9^{9^{9^{9^{9^9}}}}$", r"10^{10^{11}}")],
 )
-async def test_a_pathological_text_is_a_timeout_and_the_loop_goes_on(rule: str, text: str, expected: str) -> None:
+async def test_a_pathological_text_is_a_timeout_and_the_loop_goes_on(
+    rule: str, text: str, expected: str
+) -> None:
     judging = asyncio.ensure_future(judged(text, expected, rule=rule, rule_timeout=0.3))
     turns = 0
     while not judging.done():
@@ -190,7 +209,8 @@ async def test_a_pathological_text_is_a_timeout_and_the_loop_goes_on(rule: str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "score"), [("shouted", "YES", 1.0), ("of_task", "a b", 0.25), ("later", "x", 1.0)]
+    ("name", "text", "score"),
+    [("shouted", "YES", 1.0), ("of_task", "a b", 0.25), ("later", "x", 1.0)],
 )
 async def test_a_function_of_ones_own(own: str, name: str, text: str, score: float) -> None:
     judgment = await judged(text, "b", rule=f"{own}:{name}")
@@ -203,7 +223,10 @@ async def test_a_function_of_ones_own(own: str, name: str, text: str, score: flo
         ("raises", "KeyError: 'no such key'"),
         ("leaves", "SystemExit: 3"),
         ("dies", "its process has died (exit code 3)"),
-        ("too_much", "ValueError: expected a number from 0 to 1, True, False or None, returned 3.5"),
+        (
+            "too_much",
+            "ValueError: expected a number from 0 to 1, True, False or None, returned 3.5",
+        ),
     ],
 )
 async def test_a_function_that_raises_is_a_failed_judgment_and_the_next_is_judged(
@@ -221,24 +244,37 @@ async def test_a_file_that_has_changed_is_another_function_for_a_new_judge_and_n
     before = judge_of(rule=f"{own}:shouted").settings
     assert (await judged("YES", rule=f"{own}:shouted")).score == 1.0
     (tmp_path / "own.py").write_text(OWN.replace("isupper", "islower"))
-    assert (await judged("YES", rule=f"{own}:shouted")).score == 0.0  # in the same worker, as after a reload
+    assert (
+        await judged("YES", rule=f"{own}:shouted")
+    ).score == 0.0  # in the same worker, as after a reload
     monkeypatch.setattr("sys.path", [*sys.path])
     assert before.rule is not None and before.rule_digest is not None
-    with pytest.raises(ValueError, match="has changed since it was first loaded"):  # in a worker that is started later
+    with pytest.raises(
+        ValueError, match="has changed since it was first loaded"
+    ):  # in a worker that is started later
         own_function(before.rule, before.rule_digest)
 
 
 async def test_a_function_may_not_know_and_one_that_hangs_is_killed(own: str) -> None:
     assert cannot_say(await judged("x", "y", rule=f"{own}:of_task")) == "the function returned None"
-    assert cannot_say(await judged("x", rule=f"{own}:hangs", rule_timeout=0.05)) == "timeout after 0.05 s"
+    assert (
+        cannot_say(await judged("x", rule=f"{own}:hangs", rule_timeout=0.05))
+        == "timeout after 0.05 s"
+    )
 
 
 @pytest.mark.parametrize(
     ("given_settings", "said"),
     [
         ({}, "rule: expected one of number, expression"),
-        ({"rule": "number", "rule_expected": "many"}, "rule_expected: the expected value has no number, found 'many'"),
-        ({"rule": "regex", "rule_expected": "("}, "rule_expected: no regular expression: missing )"),
+        (
+            {"rule": "number", "rule_expected": "many"},
+            "rule_expected: the expected value has no number, found 'many'",
+        ),
+        (
+            {"rule": "regex", "rule_expected": "("},
+            "rule_expected: no regular expression: missing )",
+        ),
         ({"rule": "{own}:nothing"}, "own.py has no function 'nothing'"),
     ],
 )
@@ -246,7 +282,9 @@ async def test_what_no_text_can_mend_is_said_before_the_first(
     own: str, given_settings: dict[str, str], said: str
 ) -> None:
     with pytest.raises(SettingsError) as refused:
-        await judged("x", **{name: value.replace("{own}", own) for name, value in given_settings.items()})
+        await judged(
+            "x", **{name: value.replace("{own}", own) for name, value in given_settings.items()}
+        )
     assert said in str(refused.value)
 
 

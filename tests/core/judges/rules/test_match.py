@@ -129,7 +129,10 @@ def test_a_choice_is_boxed_or_said_or_alone(text: str, letter: str | None) -> No
 
 
 def test_choices_are_compared_and_a_missing_letter_is_no_wrong_one() -> None:
-    found = [match.multiple_choice(text, "(B)") for text in ("The answer is B.", "The answer is C.", "I do not know.")]
+    found = [
+        match.multiple_choice(text, "(B)")
+        for text in ("The answer is B.", "The answer is C.", "I do not know.")
+    ]
     assert [(each.score, each.found) for each in found] == [(1.0, "B"), (0.0, "C"), (None, None)]
     assert match.multiple_choice("B", "banana").is_unusable
 

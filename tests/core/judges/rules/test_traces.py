@@ -22,12 +22,18 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
 Message = Mapping[str, Any]
-NOT_KNOWN = "1 of 2 tool results are no JSON object, and their format does not say whether they are errors"
+NOT_KNOWN = (
+    "1 of 2 tool results are no JSON object, and their format does not say whether they are errors"
+)
 
 
 def calling(name: str, number: str = "", **arguments: object) -> Message:
     function = {"name": name, "arguments": json.dumps(arguments)}
-    return {"role": "assistant", "content": "", "tool_calls": [{"id": number, "function": function}]}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": number, "function": function}],
+    }
 
 
 def result(content: object, number: str = "", **more: object) -> Message:
@@ -91,7 +97,9 @@ def reason(judgment: Judgment[RuleDetail]) -> str:
         ({"name": "book", "arguments": {"room": None}}, 0.0),
     ],
 )
-async def test_a_tool_was_called_with_these_arguments_among_its_own(expected: object, score: float) -> None:
+async def test_a_tool_was_called_with_these_arguments_among_its_own(
+    expected: object, score: float
+) -> None:
     judgment = await judged(TRIP, "tool_called", expected)
     assert (judgment.score, judgment.status) == (score, Status.OK)
     assert judgment.detail is not None and judgment.detail.found == "search, book, book"
@@ -103,18 +111,46 @@ async def test_a_tool_was_called_with_these_arguments_among_its_own(expected: ob
         ("search,book,book", 1.0),
         ("book,search", 0.0),
         ("book,book,book", 0.0),
-        ([{"name": "book", "arguments": {"hotel": "A"}}, {"name": "book", "arguments": {"hotel": "B"}}], 1.0),
-        ([{"name": "book", "arguments": {"hotel": "B"}}, {"name": "book", "arguments": {"hotel": "A"}}], 0.0),
+        (
+            [
+                {"name": "book", "arguments": {"hotel": "A"}},
+                {"name": "book", "arguments": {"hotel": "B"}},
+            ],
+            1.0,
+        ),
+        (
+            [
+                {"name": "book", "arguments": {"hotel": "B"}},
+                {"name": "book", "arguments": {"hotel": "A"}},
+            ],
+            0.0,
+        ),
     ],
 )
 async def test_tools_were_called_in_this_order(expected: object, score: float) -> None:
     assert (await judged(TRIP, "tool_order", expected)).score == score
 
 
-SHELL = (calling("bash", "1", command="ls /tmp && rm  -rf /tmp/x", timeout=5), result("", "1"), says("Done."))
-BROKEN = ({**SHELL[0], "tool_calls": [{"id": "1", "function": {"name": "bash", "arguments": '{"command": "rm -rf'}}]},)
+SHELL = (
+    calling("bash", "1", command="ls /tmp && rm  -rf /tmp/x", timeout=5),
+    result("", "1"),
+    says("Done."),
+)
+BROKEN = (
+    {
+        **SHELL[0],
+        "tool_calls": [
+            {"id": "1", "function": {"name": "bash", "arguments": '{"command": "rm -rf'}}
+        ],
+    },
+)
 ESCAPED = (
-    {**SHELL[0], "tool_calls": [{"id": "1", "function": {"name": "bash", "arguments": r'{"c": "r\u006d -rf"}'}}]},
+    {
+        **SHELL[0],
+        "tool_calls": [
+            {"id": "1", "function": {"name": "bash", "arguments": r'{"c": "r\u006d -rf"}'}}
+        ],
+    },
 )
 
 
@@ -132,7 +168,9 @@ ESCAPED = (
         ((says("I only talk."),), "delete_*", 1.0),
     ],
 )
-async def test_no_destructive_call_was_made(messages: Sequence[Message], expected: object, score: float) -> None:
+async def test_no_destructive_call_was_made(
+    messages: Sequence[Message], expected: object, score: float
+) -> None:
     judgment = await judged(messages, "tool_not_called", expected)
     assert (judgment.score, judgment.status) == (score, Status.OK), judgment.explanation
     assert judgment.explanation.startswith("found " if score else "called ")
@@ -157,7 +195,9 @@ async def test_a_call_without_a_name_may_be_any_call() -> None:
         ((*TRIP, {"role": "user", "content": "Thanks."}), 0.0, "a turn of the user"),
     ],
 )
-async def test_a_trace_ends_with_an_answer(messages: Sequence[Message], score: float, found: str) -> None:
+async def test_a_trace_ends_with_an_answer(
+    messages: Sequence[Message], score: float, found: str
+) -> None:
     judgment = await judged(messages, "ends_with_answer")
     assert judgment.detail is not None
     assert (judgment.score, judgment.detail.found) == (score, found)
@@ -167,16 +207,29 @@ async def test_a_trace_ends_with_an_answer(messages: Sequence[Message], score: f
     ("results", "score"),
     [
         ([{"temperature": 21}, {"error": "no such city"}], 0.5),
-        ([{"is_error": True, "text": "x"}, {"isError": True}, {"is_error": False}, {"error": ""}], 0.5),
+        (
+            [
+                {"is_error": True, "text": "x"},
+                {"isError": True},
+                {"is_error": False},
+                {"error": ""},
+            ],
+            0.5,
+        ),
     ],
 )
-async def test_errors_of_tools_are_objects_that_say_so(results: Sequence[object], score: float) -> None:
+async def test_errors_of_tools_are_objects_that_say_so(
+    results: Sequence[object], score: float
+) -> None:
     judgment = await judged([result(each) for each in results], "tool_errors")
     assert (judgment.score, judgment.status) == (score, Status.OK)
 
 
 async def test_whether_a_text_is_an_error_is_not_known_unless_its_format_says_so() -> None:
-    assert reason(await judged([result({}), result("Error: no such file")], "tool_errors")) == NOT_KNOWN
+    assert (
+        reason(await judged([result({}), result("Error: no such file")], "tool_errors"))
+        == NOT_KNOWN
+    )
     assert reason(await judged([says("Hello.")], "tool_errors")) == "the trace has no tool result"
     flagged = [
         result("No such file", is_error=True),
@@ -200,8 +253,12 @@ TRACE_RULES = {
 
 @pytest.mark.parametrize("rule", TRACE_RULES)
 async def test_a_text_has_no_trace_and_the_reason_tells_how_to_give_one(rule: str) -> None:
-    judgment = await judge_of(rule, TRACE_RULES[rule]).judge_task(JudgeTask("Q", ("[tool call: search({})]",)))
-    assert reason(judgment).startswith("the response came as a text, so its tool calls are not known; give a list of ")
+    judgment = await judge_of(rule, TRACE_RULES[rule]).judge_task(
+        JudgeTask("Q", ("[tool call: search({})]",))
+    )
+    assert reason(judgment).startswith(
+        "the response came as a text, so its tool calls are not known; give a list of "
+    )
 
 
 async def test_the_row_may_say_what_is_expected() -> None:
@@ -209,7 +266,9 @@ async def test_the_row_may_say_what_is_expected() -> None:
     wanted = json.dumps({"name": "search", "arguments": {"city": "Rome"}})
     assert (await judge.judge_task(task_of(TRIP, reference=wanted))).score == 1.0
     assert "has no reference" in reason(await judge.judge_task(task_of(TRIP)))
-    assert "not 'Rome is sunny.'" in reason(await judge.judge_task(task_of(TRIP, reference="Rome is sunny.")))
+    assert "not 'Rome is sunny.'" in reason(
+        await judge.judge_task(task_of(TRIP, reference="Rome is sunny."))
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,10 +277,22 @@ async def test_the_row_may_say_what_is_expected() -> None:
         ("tool_called", "", "expected the name of a tool, or a pattern such as delete_*, not ''"),
         ("tool_called", "find a hotel", "not 'find a hotel'"),
         ("tool_called", '{"name": ', "cannot be read"),
-        ("tool_called", {"tool": "search"}, "expected names of tools, or objects with name and arguments"),
+        (
+            "tool_called",
+            {"tool": "search"},
+            "expected names of tools, or objects with name and arguments",
+        ),
         ("tool_order", [3], "expected names of tools"),
-        ("tool_order", {"name": "bash", "arguments": "rm"}, "the arguments of bash: expected an object"),
-        ("tool_not_called", {"name": "bash", "arguments": {"n": 3}}, "arguments of bash: expected regular expressions"),
+        (
+            "tool_order",
+            {"name": "bash", "arguments": "rm"},
+            "the arguments of bash: expected an object",
+        ),
+        (
+            "tool_not_called",
+            {"name": "bash", "arguments": {"n": 3}},
+            "arguments of bash: expected regular expressions",
+        ),
         ("tool_not_called", {"name": "bash", "arguments": "("}, "cannot be read: missing )"),
     ],
 )
@@ -243,7 +314,10 @@ def test_a_rule_that_expects_no_tool_refuses_the_setting(rule: str) -> None:
 async def test_a_pattern_that_takes_too_long_is_stopped() -> None:
     slow = (calling("bash", command="a" * 40 + "!"),)
     expected = {"name": "bash", "arguments": "(a+)+$"}
-    assert reason(await judged(slow, "tool_not_called", expected, rule_timeout=0.05)) == "timeout after 0.05 s"
+    assert (
+        reason(await judged(slow, "tool_not_called", expected, rule_timeout=0.05))
+        == "timeout after 0.05 s"
+    )
 
 
 async def test_a_function_of_ones_own_sees_the_trace(tmp_path: Path) -> None:
@@ -288,6 +362,13 @@ def test_no_trace_makes_a_rule_raise(turns: Sequence[Turn], reference: str) -> N
 
 
 async def test_arguments_that_are_nested_too_deeply_are_no_error() -> None:
-    call = Turn("assistant", "", "…", calls=(ToolCall("search", '{"a": ' + '{"a":' * 900 + "1" + "}" * 901),))
-    judgment = await judge_of("tool_called").judge_task(JudgeTask("Q", ("…",), reference=DEEP, traces=((call,),)))
+    call = Turn(
+        "assistant",
+        "",
+        "…",
+        calls=(ToolCall("search", '{"a": ' + '{"a":' * 900 + "1" + "}" * 901),),
+    )
+    judgment = await judge_of("tool_called").judge_task(
+        JudgeTask("Q", ("…",), reference=DEEP, traces=((call,),))
+    )
     assert judgment.score == 1.0 or reason(judgment) == "the arguments are nested too deeply"

@@ -32,7 +32,10 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "listwise": {"listwise_orders": 2},
     "tournament": {"schedule": "swiss"},
     "composite": {"reward": "rubric=3,peer=1"},
-    "jury": {"judges": [{"judge": "rubric"}, {"judge": "peer"}, {"judge": "aspect"}], "jury_quorum": 3},
+    "jury": {
+        "judges": [{"judge": "rubric"}, {"judge": "peer"}, {"judge": "aspect"}],
+        "jury_quorum": 3,
+    },
     "cascade": {"cascade": [{"judge": "aspect"}, {"judge": "peer"}], "cascade_share": 0},
     "steps": {"steps_judge": {"judge": "peer"}},
 }
@@ -49,7 +52,9 @@ ITEMS: dict[JudgeKind, JudgeTask] = {
     "composite": JudgeTask(QUESTION, (GOOD,)),
     "jury": JudgeTask(QUESTION, (GOOD,)),
     "cascade": JudgeTask(QUESTION, (GOOD,)),
-    "steps": JudgeTask(QUESTION, (f"assistant: {FAIR}\n\nassistant: {GOOD}",), traces=((turn(FAIR), turn(GOOD)),)),
+    "steps": JudgeTask(
+        QUESTION, (f"assistant: {FAIR}\n\nassistant: {GOOD}",), traces=((turn(FAIR), turn(GOOD)),)
+    ),
 }
 KINDS = tuple(SETTINGS)
 

@@ -38,7 +38,10 @@ async def judged(
     settings = settings_of(kind, judge_base_url=endpoint.base_url, judge_max_retries=retries)
     run = RunDirectory(path, config={}, matters={}, resume=True)
     with closing(run), closing(CallLedger(run, finished=(), keep_texts=True)) as ledger:
-        budget = resumed(Budget(calls=calls), ledger.earlier.priced({settings.judge_model_name: Prices(1.0, 1.0)}))
+        budget = resumed(
+            Budget(calls=calls),
+            ledger.earlier.priced({settings.judge_model_name: Prices(1.0, 1.0)}),
+        )
         async with ChatClient(settings.chat_settings(retry_delay=0.0), budget=budget) as client:
             with recorded_in(ledger.row("row-1")):
                 try:
@@ -49,7 +52,9 @@ async def judged(
 
 @pytest.mark.slow("tournament")  # its model of strengths is imported
 @pytest.mark.parametrize("kind", KINDS)
-async def test_parts_of_a_run_with_growing_budgets_are_as_one_without(tmp_path: Path, kind: JudgeKind) -> None:
+async def test_parts_of_a_run_with_growing_budgets_are_as_one_without(
+    tmp_path: Path, kind: JudgeKind
+) -> None:
     async with ScriptedEndpoint(verdict) as endpoint:
         whole = await judged(tmp_path / "whole", endpoint, kind, None)
     assert not isinstance(whole, str) and not any(result.score is None for result in whole)
@@ -70,14 +75,23 @@ async def test_parts_of_a_run_with_growing_budgets_are_as_one_without(tmp_path: 
 
 
 @pytest.mark.parametrize("kind", SEVERAL_CALLS)
-async def test_restarts_with_one_budget_spend_it_once_whatever_fails(tmp_path: Path, kind: JudgeKind) -> None:
+async def test_restarts_with_one_budget_spend_it_once_whatever_fails(
+    tmp_path: Path, kind: JudgeKind
+) -> None:
     def failing(request: Json, number: int) -> Reply | str:
         """Of two requests one fails, after it was paid for."""
-        return verdict(request) if number % 2 else Reply(body=completion("", prompt_tokens=7, completion_tokens=0))
+        return (
+            verdict(request)
+            if number % 2
+            else Reply(body=completion("", prompt_tokens=7, completion_tokens=0))
+        )
 
     async with ScriptedEndpoint(failing) as endpoint:
         for _ in range(3):
-            assert await judged(tmp_path, endpoint, kind, 1, retries=9) == "the budget of 1 call is spent"
+            assert (
+                await judged(tmp_path, endpoint, kind, 1, retries=9)
+                == "the budget of 1 call is spent"
+            )
         assert len(endpoint.requests) == 1
 
 
@@ -95,6 +109,9 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
                 spent = ledger.earlier.priced({settings.judge_model_name: chat.prices})
                 assert spent.usd == (5.0 if part else 0.0)
                 async with ChatClient(chat, budget=resumed(Budget(usd=14.0), spent)) as client:
-                    with recorded_in(ledger.row("row-1")), pytest.raises(BudgetError, match=r"\$14 is spent: \$5"):
+                    with (
+                        recorded_in(ledger.row("row-1")),
+                        pytest.raises(BudgetError, match=r"\$14 is spent: \$5"),
+                    ):
                         await open_judge(settings, client).score(ITEMS[kind])
     assert len(endpoint.requests) == 1

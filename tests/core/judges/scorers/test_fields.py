@@ -33,14 +33,23 @@ class Both(DatasetJudgeSettings, ColumnSettings):
 
 
 def test_requests_and_columns_have_all_fields() -> None:
-    of_request = {*ScoreBody.model_fields} - {"prompt", "response", "responses", "group", "member", "tools"}
+    of_request = {*ScoreBody.model_fields} - {
+        "prompt",
+        "response",
+        "responses",
+        "group",
+        "member",
+        "tools",
+    }
     assert of_request == {*TASK_FIELDS} == {*GIVEN}
     assert {f"{name}_column" for name in TASK_FIELDS} <= {*ColumnSettings.model_fields}
 
 
 @pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind not in MADE_OF_JUDGES])
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
-def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKind, value: dict[str, JSON]) -> None:
+def test_a_row_and_a_request_that_say_the_same_are_the_same_task(
+    judge: JudgeKind, value: dict[str, JSON]
+) -> None:
     if any(name in value and judge not in TASK_FIELDS[name] for name in ("context", "criteria")):
         return  # a row's is read where it is shown, or named
     body = {"prompt": "Q", "responses": ["A", "B"], **value}
@@ -58,7 +67,12 @@ async def asked(settings: AnyJudgeSettings, task: JudgeTask) -> Tally:
 
 
 @pytest.mark.parametrize(
-    "judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in (*MADE_OF_JUDGES, PROMPT)]
+    "judge",
+    [
+        kind
+        for kind, judge in JUDGES.items()
+        if judge.asks_endpoint and kind not in (*MADE_OF_JUDGES, PROMPT)
+    ],
 )
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     given = {"aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
@@ -78,20 +92,30 @@ def test_reward_of_parts_is_shown_what_its_parts_are() -> None:
     settings = Both(judge="composite", reward={"a": {"judge": "aspect"}, "b": {"judge": "rubric"}})
     assert settings.shown_fields == {"reference", "rubric", "aspects", "context"}
     rows = [{"prompt": "Q", "response": "A", **GIVEN}]
-    assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unused_columns == {
+    assert ScoreTasks(
+        DataSet("data.jsonl", rows), settings, lambda item: None
+    ).reader.unused_columns == {
         "baseline",
         "criteria",
     }
 
 
-@pytest.mark.parametrize(("column", "named"), [("rubrics", {}), ("rubric", {}), ("mine", {"criteria_column": "mine"})])
+@pytest.mark.parametrize(
+    ("column", "named"), [("rubrics", {}), ("rubric", {}), ("mine", {"criteria_column": "mine"})]
+)
 def test_lists_of_public_rows_are_criteria_for_the_judge_that_reads_them_alone(
     column: str, named: dict[str, str]
 ) -> None:
     row = {"prompt": "Q", "response": "A", column: [{"criterion": "Is kind.", "points": 3}]}
-    units = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="checklist", **named), lambda item: None)
+    units = ScoreTasks(
+        DataSet("data.jsonl", [row]), Both(judge="checklist", **named), lambda item: None
+    )
     criteria = units[0].judge_task.criteria
-    assert criteria is not None and [(one.text, one.points) for one in criteria] == [("Is kind.", 3)]
+    assert criteria is not None and [(one.text, one.points) for one in criteria] == [
+        ("Is kind.", 3)
+    ]
     assert (units.reader.columns["criteria"], units.reader.unused_columns) == (column, set())
     other = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="rubric"), lambda item: None)
-    assert other[0].judge_task.criteria is None and other.reader.unused_columns == {column} - {"mine"}
+    assert other[0].judge_task.criteria is None and other.reader.unused_columns == {column} - {
+        "mine"
+    }

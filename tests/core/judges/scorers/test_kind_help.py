@@ -68,7 +68,11 @@ def test_help_of_a_kind_has_its_settings_and_no_others(page: Help, kind: str) ->
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_every_command_shows_the_settings_of_a_kind(page: Help, command: list[str]) -> None:
     names = flags(page(*command, "cascade"))
-    assert names[:2] == ["cascade", "cascade_confidence"] and "strictness" not in names and "data" not in names
+    assert (
+        names[:2] == ["cascade", "cascade_confidence"]
+        and "strictness" not in names
+        and "data" not in names
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
@@ -85,7 +89,12 @@ def test_a_judge_that_there_is_not_is_one_line(
 ) -> None:
     assert main([*command, kind, "--help"]) == 2
     told = capsys.readouterr()
-    assert told.out == "" and told.err.count("\n") == 1 and line in told.err and command[-1] in told.err
+    assert (
+        told.out == ""
+        and told.err.count("\n") == 1
+        and line in told.err
+        and command[-1] in told.err
+    )
 
 
 def test_help_without_a_judge_tells_how_to_see_one(page: Help) -> None:
@@ -100,5 +109,11 @@ def test_help_of_a_prompt_file_and_of_an_own_judge(page: Help, tmp_path: Path) -
     own_judge = f"--judge={tmp_path / 'count.py'}:JUDGE"
     text = page("score", own_judge)
     _, settings = text.split("\n\n", 1)
-    assert page("audit", "rows.jsonl", own_judge).endswith(settings), "but for the first lines, which name the command"
-    assert "counts letters" in text and flags(text)[:1] == ["count_from"] and "Count from this number." in text
+    assert page("audit", "rows.jsonl", own_judge).endswith(settings), (
+        "but for the first lines, which name the command"
+    )
+    assert (
+        "counts letters" in text
+        and flags(text)[:1] == ["count_from"]
+        and "Count from this number." in text
+    )

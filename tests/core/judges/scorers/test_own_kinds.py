@@ -51,7 +51,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with files of judges, of which one counts how often it runs, and two distributions."""
     forget_kinds()
     (tmp_path / "length.py").write_text(JUDGE, "utf-8")
-    counted = "from pathlib import Path\nwith Path(__file__ + '.ran').open('a') as ran:\n    ran.write('x')\n"
+    counted = (
+        "from pathlib import Path\nwith Path(__file__ + '.ran').open('a') as ran:\n    "
+        "ran.write('x')\n"
+    )
     (tmp_path / "counted.py").write_text(f"{counted}1 / 0\n", "utf-8")
     (tmp_path / "counts.py").write_text(counted + JUDGE, "utf-8")
     points = dict.fromkeys(("by-length", "rubric", "both"), "length_plugin:JUDGE")
@@ -73,7 +76,8 @@ WRONG = {
     "length.py:NOPE": "length.py has no NOPE; expected the name of a JudgeDefinition",
     "length.py:TEXT": "length.py:TEXT is of type str; expected a JudgeDefinition",
     "text": "length_plugin:TEXT of length-plugin 0.1 is of type str; expected a JudgeDefinition",
-    "lost": "lost of length-plugin 0.1: cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+    "lost": "lost of length-plugin 0.1: cannot be imported: ModuleNotFoundError: No module named "
+    "'no_such_module'",
     "both": "both: length-plugin 0.1 and other-plugin 0.1 bring this name; uninstall one of them",
 }
 PLACES = {
@@ -98,7 +102,10 @@ def _flags(place: str, judge: str) -> list[str]:
 def test_what_is_no_judge_is_one_line_with_its_place(judge: str, place: str, folder: Path) -> None:
     ended = score("data.jsonl", *_flags(place, judge), "--out", "scored.jsonl")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"{PLACES[place]}: {WRONG[judge]}") and len(ended.err.splitlines()) == 1
+    assert (
+        ended.err.startswith(f"{PLACES[place]}: {WRONG[judge]}")
+        and len(ended.err.splitlines()) == 1
+    )
     assert not (folder / "scored.run").exists()
     ran = folder / "counted.py.ran"
     assert not ran.exists() or ran.read_text() == "x"
@@ -110,12 +117,23 @@ def test_what_is_no_judge_is_one_line_with_its_place(judge: str, place: str, fol
         ({"scale_min": 2}, "--judges.b.scale_min: nothing reads it without judge=rubric"),
         ({"longes": 2}, "--judges.b.longes: unknown setting of a judge, did you mean longest?"),
         ({"longest": 0}, "--judges.b.longest: input should be greater than or equal to 1"),
-        ({"judge_digest": "sha256:0"}, "--judges.b.judge_digest: length.py has another digest now, sha256:"),
+        (
+            {"judge_digest": "sha256:0"},
+            "--judges.b.judge_digest: length.py has another digest now, sha256:",
+        ),
     ],
 )
-def test_a_wrong_setting_of_a_member_is_told_with_its_place(given: dict[str, object], said: str, folder: Path) -> None:
+def test_a_wrong_setting_of_a_member_is_told_with_its_place(
+    given: dict[str, object], said: str, folder: Path
+) -> None:
     members = {"a": {"judge": "rule", "rule": "length"}, "b": {"judge": "length.py:JUDGE", **given}}
-    ended = score("data.jsonl", f"--judges={json.dumps(members)}", "--rule_hard_limit=9", "--out", "scored.jsonl")
+    ended = score(
+        "data.jsonl",
+        f"--judges={json.dumps(members)}",
+        "--rule_hard_limit=9",
+        "--out",
+        "scored.jsonl",
+    )
     assert ended.code == 2 and ended.err.startswith(said) and len(ended.err.splitlines()) == 1
 
 
@@ -129,32 +147,51 @@ def test_a_judge_without_a_model_needs_no_endpoint(judge: str, folder: Path) -> 
 def test_a_built_in_kind_keeps_its_name(folder: Path) -> None:
     with serving("[FEEDBACK] Fine. [SCORE] 5") as endpoint:
         url = f"--judge_base_url={endpoint.base_url}"
-        score("data.jsonl", "--judge=rubric", url, "--out", "scored.jsonl", "--write_report=False").successful()
+        score(
+            "data.jsonl", "--judge=rubric", url, "--out", "scored.jsonl", "--write_report=False"
+        ).successful()
         assert len(endpoint.requests) == 1
 
 
 @pytest.mark.slow
-def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated(folder: Path) -> None:
-    judges = '[{"judge": "length.py:JUDGE", "name": "a"}, {"judge": "counts.py:JUDGE", "name": "b"}]'
-    score("data.jsonl", f"--judges={judges}", "--out", "one.jsonl", "--write_report=False").successful()
+def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated(
+    folder: Path,
+) -> None:
+    judges = (
+        '[{"judge": "length.py:JUDGE", "name": "a"}, {"judge": "counts.py:JUDGE", "name": "b"}]'
+    )
+    score(
+        "data.jsonl", f"--judges={judges}", "--out", "one.jsonl", "--write_report=False"
+    ).successful()
     config = f"--config={folder / 'one.run' / 'config.yaml'}"
     score("data.jsonl", config, "--out", "two.jsonl", "--write_report=False").successful()
     assert read_rows(folder / "one.jsonl") == read_rows(folder / "two.jsonl")
     (folder / "counts.py").write_text(f"{JUDGE}# changed\n", "utf-8")
     forget_kinds()
     ended = score("data.jsonl", config, "--out", "three.jsonl")
-    assert ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
+    assert (
+        ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
+    )
 
 
-def test_a_run_is_not_resumed_with_another_version_of_the_package_of_its_judge(folder: Path) -> None:
+def test_a_run_is_not_resumed_with_another_version_of_the_package_of_its_judge(
+    folder: Path,
+) -> None:
     flags = ("data.jsonl", "--judge=by-length", "--out", "scored.jsonl", "--write_report=False")
     score(*flags).successful()
-    assert "judge_package: length-plugin 0.1\n" in (folder / "scored.run" / "config.yaml").read_text("utf-8")
+    assert "judge_package: length-plugin 0.1\n" in (
+        folder / "scored.run" / "config.yaml"
+    ).read_text("utf-8")
     metadata = next(folder.glob("length_plugin-*.dist-info")) / "METADATA"
-    metadata.write_text(metadata.read_text("utf-8").replace("Version: 0.1", "Version: 0.2"), "utf-8")
+    metadata.write_text(
+        metadata.read_text("utf-8").replace("Version: 0.1", "Version: 0.2"), "utf-8"
+    )
     forget_kinds()
     ended = score(*flags, "--resume")
-    assert ended.code == 2 and "judge_package: 'length-plugin 0.1' then, 'length-plugin 0.2' now" in ended.err
+    assert (
+        ended.code == 2
+        and "judge_package: 'length-plugin 0.1' then, 'length-plugin 0.2' now" in ended.err
+    )
 
 
 @pytest.mark.slow
@@ -163,9 +200,15 @@ def test_a_digest_is_that_of_one_file_and_no_other_judge_inherits_it(folder: Pat
     digest = settings_from_keywords(AnyJudgeSettings, {"judge": first}).model_dump()["judge_digest"]
     served = {"judge": first, "judge_digest": digest, "mounts": {"other": {"judge": other}}}
     mounts = settings_from_keywords(RewardServerSettings, served).mounted_judges()
-    assert mounts[""].model_dump()["judge_digest"] == digest != mounts["other"].model_dump()["judge_digest"]
+    assert (
+        mounts[""].model_dump()["judge_digest"]
+        == digest
+        != mounts["other"].model_dump()["judge_digest"]
+    )
     members = {"a": {"judge": first}, "b": {"judge": other}}
-    jury = settings_from_keywords(AnyJudgeSettings, {"judge": "jury", "judge_digest": digest, "judges": members})
+    jury = settings_from_keywords(
+        AnyJudgeSettings, {"judge": "jury", "judge_digest": digest, "judges": members}
+    )
     assert [part.settings.judge for part in jury.part_settings] == [first, other]
 
 
@@ -186,16 +229,24 @@ def test_a_training_run_is_not_resumed_with_another_file_of_its_gold_judge(folde
     open_run(gold, "--resume").close()
     (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
     forget_kinds()
-    with pytest.raises(RunDirectoryError, match=r"env\.gold_judge\.judge_digest: 'sha256:\w+' then, 'sha256:\w+' now"):
+    with pytest.raises(
+        RunDirectoryError,
+        match=r"env\.gold_judge\.judge_digest: 'sha256:\w+' then, 'sha256:\w+' now",
+    ):
         open_run(gold, "--resume")
 
 
-def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_again(folder: Path) -> None:
+def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_again(
+    folder: Path,
+) -> None:
     own = {"own": {"judge": "length.py:JUDGE"}}
     with RewardJudge(reward=own) as judge:
         assert judge.judge_sync("Why?", "So it is.").scores == [0.45]
     (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
-    with RewardJudge(reward=own) as judge, pytest.raises(SettingsError, match=r"length.py:JUDGE has changed since it"):
+    with (
+        RewardJudge(reward=own) as judge,
+        pytest.raises(SettingsError, match=r"length.py:JUDGE has changed since it"),
+    ):
         judge.judge_sync("Why?", "So it is.")
 
 
@@ -205,7 +256,9 @@ async def test_settings_reach_another_process_with_their_judge(judge: str, folde
     pickled = pickle.dumps(settings)
     async with ChatClient(settings.chat_settings()) as client:
         forget_kinds()  # as another process knows none
-        (result,) = await open_judge(pickle.loads(pickled), client).score(JudgeTask("Why?", ("So it is.",)))
+        (result,) = await open_judge(pickle.loads(pickled), client).score(
+            JudgeTask("Why?", ("So it is.",))
+        )
     assert result.score == 0.5
 
 
@@ -215,5 +268,7 @@ async def test_a_process_with_another_file_is_no_part_of_the_run(folder: Path) -
     (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
     async with ChatClient(settings.chat_settings()) as client:
         forget_kinds()
-        with pytest.raises(SettingsError, match=r"judge_digest: length.py:JUDGE has another digest here, sha256:"):
+        with pytest.raises(
+            SettingsError, match=r"judge_digest: length.py:JUDGE has another digest here, sha256:"
+        ):
             open_judge(pickle.loads(pickled), client)

@@ -18,7 +18,9 @@ SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]
 
 @pytest.mark.parametrize("calls", [1, 2])
 @pytest.mark.parametrize("kind", SEVERAL_CALLS)
-async def test_answers_of_the_calls_beside_it_are_recorded_before_the_run_ends(kind: JudgeKind, calls: int) -> None:
+async def test_answers_of_the_calls_beside_it_are_recorded_before_the_run_ends(
+    kind: JudgeKind, calls: int
+) -> None:
     ledger = Ledger(calls)
     async with ScriptedEndpoint(verdict) as endpoint:
         settings = settings_of(kind, judge_base_url=endpoint.base_url)

@@ -17,21 +17,35 @@ NESTED = {
     "kind": "cascade",
     "cascade_threshold": 1.0,
     "cascade_share": 0.0,
-    "cheap": {"kind": "jury", "members": {"a": {}, "b": {"cheap": {"endpoint": {"model": "deep"}}, "strong": {}}}},
+    "cheap": {
+        "kind": "jury",
+        "members": {"a": {}, "b": {"cheap": {"endpoint": {"model": "deep"}}, "strong": {}}},
+    },
     "strong": {"kind": "rubric", "endpoint": {"model": "strong"}},
 }
 
 
 def jury(member: Json) -> Json:
     """A judge whose jury's jury has this member."""
-    return {"kind": "jury", "members": {"a": {}, "b": {"kind": "jury", "members": {"x": member, "y": {}}}}}
+    return {
+        "kind": "jury",
+        "members": {"a": {}, "b": {"kind": "jury", "members": {"x": member, "y": {}}}},
+    }
 
 
 def score(judge: Json, folder: Path, *words: str) -> int:
     """Score one row with a judge of a file; returns the exit code."""
     data = write_lines(folder / "data.jsonl", [{"prompt": "Why?", "response": "Because."}])
     (folder / "score.yaml").write_text(yaml.safe_dump({"judge": judge}))
-    return main(["score", str(data), f"--out={folder / 'out.jsonl'}", f"--config={folder / 'score.yaml'}", *words])
+    return main(
+        [
+            "score",
+            str(data),
+            f"--out={folder / 'out.jsonl'}",
+            f"--config={folder / 'score.yaml'}",
+            *words,
+        ]
+    )
 
 
 def evaluate(judge: Json, folder: Path, *words: str) -> int:
@@ -69,16 +83,28 @@ WRONG: list[tuple[Json, str]] = [
         jury({"kind": "aspect", "samples_per_item": 2}),
         "judges.b.judges.x.samples_per_item: nothing reads it without",
     ),
-    (jury({"kind": "nonsense"}), "judges.b.judges.x.judge: there is no judge 'nonsense'; expected one of rubric"),
-    (jury({"kind": "listwise"}), "judges.b.judges.x.judge: expected one that sees each response by itself"),
+    (
+        jury({"kind": "nonsense"}),
+        "judges.b.judges.x.judge: there is no judge 'nonsense'; expected one of rubric",
+    ),
+    (
+        jury({"kind": "listwise"}),
+        "judges.b.judges.x.judge: expected one that sees each response by itself",
+    ),
     (jury({"votes": 3}), "judges.b.judges.x.votes: unknown setting"),
     (
         jury({"samples_per_item": 0}),
         "judges.b.judges.x.samples_per_item: input should be greater than or equal to 1",
     ),
     (jury({"endpoint": {"modell": "m"}}), "judges.b.judges.x.endpoint.modell: unknown setting"),
-    (jury({"endpoint": {"api_key": "SECRET"}}), "judges.b.judges.x.judge_api_key: a secret would be kept in files"),
-    (jury({"judge_api_key": "SECRET"}), "judges.b.judges.x.judge_api_key: a secret would be kept in files"),
+    (
+        jury({"endpoint": {"api_key": "SECRET"}}),
+        "judges.b.judges.x.judge_api_key: a secret would be kept in files",
+    ),
+    (
+        jury({"judge_api_key": "SECRET"}),
+        "judges.b.judges.x.judge_api_key: a secret would be kept in files",
+    ),
     (
         jury({"endpoint": {"extra_headers": {"X-Key": "SECRET"}}}),
         "judges.b.judges.x.judge_extra_headers: a secret would be kept in files",
@@ -96,10 +122,17 @@ WRONG: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(
     ("host", "judge", "message"),
-    [*((score, *wrong) for wrong in WRONG), *((host, *WRONG[-1]) for host in (evaluate, mount, gold))],
+    [
+        *((score, *wrong) for wrong in WRONG),
+        *((host, *WRONG[-1]) for host in (evaluate, mount, gold)),
+    ],
 )
 def test_what_is_wrong_in_a_nested_judge_is_one_line_before_the_first_call(
-    host: Callable[..., int], judge: Json, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    host: Callable[..., int],
+    judge: Json,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving("[FEEDBACK] So. [SCORE] 3") as endpoint:
         assert host(judge, tmp_path, f"--judge_base_url={endpoint.base_url}") == 2
@@ -113,10 +146,19 @@ def test_what_is_wrong_in_a_nested_judge_is_one_line_before_the_first_call(
 @pytest.mark.parametrize(
     ("judge", "line"),
     [
-        ({"kind": "aspect", "scale_min": 0}, "--judge.scale_min: nothing reads it without judge=rubric"),
+        (
+            {"kind": "aspect", "scale_min": 0},
+            "--judge.scale_min: nothing reads it without judge=rubric",
+        ),
         ({"cheap": {}, "strong": {}, "middle": {}}, "--judge.middle: unknown setting"),
-        ({"endpoint": {"modell": "m"}}, "--judge.endpoint.modell: unknown setting, did you mean model?"),
-        ({"endpoint": "m"}, "--judge.endpoint: expected settings of the model, such as {model: NAME}, found 'm'"),
+        (
+            {"endpoint": {"modell": "m"}},
+            "--judge.endpoint.modell: unknown setting, did you mean model?",
+        ),
+        (
+            {"endpoint": "m"},
+            "--judge.endpoint: expected settings of the model, such as {model: NAME}, found 'm'",
+        ),
     ],
 )
 def test_what_is_wrong_in_the_section_itself_is_one_line(

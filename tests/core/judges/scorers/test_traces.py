@@ -18,7 +18,10 @@ TRACE = (
         "role": "assistant",
         "content": "I look it up.",
         "tool_calls": [
-            {"id": "1", "function": {"name": "find_train", "arguments": '{"from":"Ulm","to":"Bonn"}'}},
+            {
+                "id": "1",
+                "function": {"name": "find_train", "arguments": '{"from":"Ulm","to":"Bonn"}'},
+            },
             {"id": "2", "function": {"name": "find_bus", "arguments": '{"from":"Ulm"}'}},
         ],
     },
@@ -54,12 +57,16 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-async def test_tools_order_arguments_errors_and_the_answer_are_in_every_request(kind: JudgeKind) -> None:
+async def test_tools_order_arguments_errors_and_the_answer_are_in_every_request(
+    kind: JudgeKind,
+) -> None:
     traces = tuple(turns_of(messages) or () for messages in (TRACE, OTHER))
     texts = tuple(map(answer_text, traces))
     compares = kind in ("choice", "listwise")
     count, baseline = (2 if compares else 1), texts[1] if kind == "arena_hard" else None
-    task = JudgeTask("How do I get to Bonn?", texts[:count], baseline=baseline, traces=traces[:count])
+    task = JudgeTask(
+        "How do I get to Bonn?", texts[:count], baseline=baseline, traces=traces[:count]
+    )
     async with ScriptedEndpoint(verdict) as endpoint:
         settings = AnyJudgeSettings.model_validate(
             {"judge": kind, **SETTINGS[kind], "judge_base_url": endpoint.base_url}

@@ -101,7 +101,9 @@ async def test_details_say_who_won_against_whom_in_which_order(connect: Connect)
     ]
     assert "game_2_3, shown first: lost to answer 3" in worst.explanation
     assert middle.label == "2 won, 0 tied, 2 lost" and middle.detail is not None
-    assert Counter(middle.detail.looks) == Counter([Look(1, 2, 1.0), Look(2, 2, 1.0), Look(1, 2, 0.0), Look(2, 2, 0.0)])
+    assert Counter(middle.detail.looks) == Counter(
+        [Look(1, 2, 1.0), Look(2, 2, 1.0), Look(1, 2, 0.0), Look(2, 2, 0.0)]
+    )
     assert middle.score == pytest.approx(0.5) and middle.detail.own == pytest.approx(0.0)
 
 
@@ -113,10 +115,13 @@ async def test_judge_that_prefers_the_first_gives_equal_scores(connect: Connect)
 
 async def test_strong_verdict_counts_three_times(connect: Connect) -> None:
     def script(label: str) -> Script:
-        return lambda request, number: f"[[A{label}B]]" if shown(request)[0] > shown(request)[1] else f"[[B{label}A]]"
+        return lambda request, number: (
+            f"[[A{label}B]]" if shown(request)[0] > shown(request)[1] else f"[[B{label}A]]"
+        )
 
     (weak, _), (strong, _) = [
-        await play(connect, group(2, 1), script(label), judge_protocol="arena_hard_v0.1") for label in (">", ">>")
+        await play(connect, group(2, 1), script(label), judge_protocol="arena_hard_v0.1")
+        for label in (">", ">>")
     ]
     assert 0.5 < weak.members[0].score < strong.members[0].score  # type: ignore[operator]
     assert "won against answer 2 (counts 3 times)" in strong.members[0].explanation
@@ -151,7 +156,11 @@ async def test_failed_game_costs_a_game_and_no_answer(connect: Connect, schedule
     )
     assert None not in [member.score for member in judgment.members]
     assert lost[0] in played
-    both = [member for member, number in zip(judgment.members, (3, 1, 6, 4, 2, 5), strict=True) if number in lost[0]]
+    both = [
+        member
+        for member, number in zip(judgment.members, (3, 1, 6, 4, 2, 5), strict=True)
+        if number in lost[0]
+    ]
     assert all("no verdict: the judge at" in member.explanation for member in both)
 
 
@@ -176,7 +185,9 @@ async def test_answer_that_loses_its_games_plays_others(connect: Connect) -> Non
 
 async def test_game_that_is_played_again_has_a_name_of_its_own(connect: Connect) -> None:
     replies = ["Both.", "Both.", "[[A>B]]", "[[B>A]]"]
-    judgment, played = await play(connect, group(1, 2), lambda request, number: replies[number - 1], judge_reask=0)
+    judgment, played = await play(
+        connect, group(1, 2), lambda request, number: replies[number - 1], judge_reask=0
+    )
     assert len(played) == 4
     assert [call.name for call in judgment.members[0].calls] == [
         "game_1_2",
@@ -186,9 +197,14 @@ async def test_game_that_is_played_again_has_a_name_of_its_own(connect: Connect)
     ]
 
 
-async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(connect: Connect) -> None:
+async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(
+    connect: Connect,
+) -> None:
     judgment, played = await play(
-        connect, group(3, 9, 6, 4), failing(lambda one, other: 9 in (one, other)), game_orders="balanced"
+        connect,
+        group(3, 9, 6, 4),
+        failing(lambda one, other: 9 in (one, other)),
+        game_orders="balanced",
     )
     statuses = [member.status for member in judgment.members]
     assert statuses == [Status.OK, Status.JUDGE_FAILED, Status.OK, Status.OK]
@@ -200,9 +216,13 @@ async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(con
     assert ranks(GroupJudgment((judgment.members[0], *judgment.members[2:]))) == [1, 3, 2]
 
 
-async def test_answers_without_a_game_against_the_anchors_side_have_no_score(connect: Connect) -> None:
+async def test_answers_without_a_game_against_the_anchors_side_have_no_score(
+    connect: Connect,
+) -> None:
     judgment, _ = await play(
-        connect, group(3, 1, 6, anchor=4), failing(lambda one, other: 4 in (one, other), reply="Both are fine.")
+        connect,
+        group(3, 1, 6, anchor=4),
+        failing(lambda one, other: 4 in (one, other), reply="Both are fine."),
     )
     assert [member.status for member in judgment.members] == [Status.UNPARSABLE] * 3
     assert "No games with a verdict connect it with the anchor." in judgment.members[0].explanation
@@ -218,19 +238,27 @@ async def test_judge_that_always_fails_scores_nobody_and_is_not_asked_for_ever(
 ) -> None:
     judgment, played = await play(connect, group(3, 1, 6), reply, judge_reask=0)
     assert [(member.status, member.score) for member in judgment.members] == [(status, None)] * 3
-    assert len(played) == games  # one more attempt to connect them, unless the endpoint refuses all calls
+    assert (
+        len(played) == games
+    )  # one more attempt to connect them, unless the endpoint refuses all calls
     assert len(judgment.members[0].calls) == games
 
 
 async def test_swiss_plays_no_round_upon_results_that_are_not_there(connect: Connect) -> None:
-    judgment, played = await play(connect, group(3, 1, 6, 4, 2, 5), "Both.", schedule="swiss", judge_reask=0)
+    judgment, played = await play(
+        connect, group(3, 1, 6, 4, 2, 5), "Both.", schedule="swiss", judge_reask=0
+    )
     assert [member.status for member in judgment.members] == [Status.UNPARSABLE] * 6
     assert len(played) == 6 + 2 * 5  # the first round, and one attempt to connect them
 
 
-async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(connect: Connect) -> None:
+async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(
+    connect: Connect,
+) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
-        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(JudgeTask("How good?", ()), 8)
+        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(
+            JudgeTask("How good?", ()), 8
+        )
         in_progress.add(text_of(3))
         await asyncio.sleep(0.05)
         assert not endpoint.requests
@@ -247,7 +275,9 @@ async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(conne
 
 async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
-        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(group(), 1)
+        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(
+            group(), 1
+        )
         in_progress.add(text_of(1))
         with pytest.raises(ValueError, match="a group of 1 answers"):
             in_progress.add(text_of(1))
@@ -256,18 +286,29 @@ async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None
 
 @pytest.mark.parametrize("game", ["arena_hard", "choice"])
 async def test_every_game_shows_criteria_reference_and_context(connect: Connect, game: str) -> None:
-    task = JudgeTask("How good?", (text_of(1), text_of(2)), "It is 9.", "The shortest wins.", context="Known: 9.")
+    task = JudgeTask(
+        "How good?", (text_of(1), text_of(2)), "It is 9.", "The shortest wins.", context="Known: 9."
+    )
     async with ScriptedEndpoint({"choice": "[[A]]", "arena_hard": "[[A>B]]"}[game]) as endpoint:
-        judge = TournamentGroupJudge(TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint))
+        judge = TournamentGroupJudge(
+            TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint)
+        )
         await judge.judge(task)
     assert len(endpoint.bodies) == 2
     for body in endpoint.bodies:
-        assert all(text in body["messages"][1]["content"] for text in (task.reference, task.rubric, task.context))
+        assert all(
+            text in body["messages"][1]["content"]
+            for text in (task.reference, task.rubric, task.context)
+        )
 
 
 @pytest.mark.parametrize("layout", ["published", "shared_first"])
-async def test_first_answer_of_a_game_is_assistant_a_in_both_layouts(connect: Connect, layout: str) -> None:
-    judgment, _ = await play(connect, group(2, 1), "[[A>B]]", game_orders="balanced", judge_prompt_layout=layout)
+async def test_first_answer_of_a_game_is_assistant_a_in_both_layouts(
+    connect: Connect, layout: str
+) -> None:
+    judgment, _ = await play(
+        connect, group(2, 1), "[[A>B]]", game_orders="balanced", judge_prompt_layout=layout
+    )
     (winner,) = [member for member in judgment.members if member.label == "1 won, 0 tied, 0 lost"]
     assert winner.detail is not None and winner.detail.looks == (Look(1, 2, 1.0),)
 

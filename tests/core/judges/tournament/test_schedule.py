@@ -49,17 +49,25 @@ def test_numbers_of_pairs(places: int) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["all", "circular"])
-@pytest.mark.parametrize("present", [[0, 1, 2], [1, 4, 5, 7], [0, 2, 4, 6], [3, 4], [0, 1, 2, 3, 4, 6, 7]])
-def test_fewer_players_have_the_same_form_of_schedule(schedule: Schedule, present: list[int]) -> None:
+@pytest.mark.parametrize(
+    "present", [[0, 1, 2], [1, 4, 5, 7], [0, 2, 4, 6], [3, 4], [0, 1, 2, 3, 4, 6, 7]]
+)
+def test_fewer_players_have_the_same_form_of_schedule(
+    schedule: Schedule, present: list[int]
+) -> None:
     expected = planned(schedule, len(present), 0)
-    assert sorted(after(schedule, 8, present, 3)) == [(present[one], present[other]) for one, other in expected]
+    assert sorted(after(schedule, 8, present, 3)) == [
+        (present[one], present[other]) for one, other in expected
+    ]
 
 
 @pytest.mark.parametrize("places", [5, 8, 9, 16])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4])
 def test_balanced_of_fewer_players_lets_each_meet_enough_others(places: int, rounds: int) -> None:
     for missing in range(places):
-        present = [place for place in range(places) if place not in (missing, (missing * 3 + 1) % places)]
+        present = [
+            place for place in range(places) if place not in (missing, (missing * 3 + 1) % places)
+        ]
         met = others(after("balanced", places, present, rounds))
         wanted = min(rounds, len(present) - 1)
         assert min(met[player] for player in present) >= wanted - 1
@@ -91,7 +99,9 @@ def test_each_is_first_as_often_as_second_in_balanced_orders(schedule: Schedule)
         for first, second in meetings:
             lead[first] += 1
             lead[second] -= 1
-        assert max(abs(value) for value in lead.values()) <= (1 if schedule != "balanced" else 2), places
+        assert max(abs(value) for value in lead.values()) <= (1 if schedule != "balanced" else 2), (
+            places
+        )
 
 
 def test_both_orders_of_each_pair() -> None:
@@ -109,7 +119,10 @@ def test_components_are_largest_first_and_connected_by_the_pairs_that_met_the_le
     groups = components(range(6), [(4, 5), (5, 2), (0, 1)])
     assert groups == [[2, 4, 5], [0, 1], [3]]
     assert connecting(groups, {}) == [(0, 2), (3, 4)]
-    assert connecting(groups, {(0, 2): 1, (0, 4): 1, (2, 3): 2, (3, 4): 1, (3, 5): 1}) == [(0, 5), (3, 4)]
+    assert connecting(groups, {(0, 2): 1, (0, 4): 1, (2, 3): 2, (3, 4): 1, (3, 5): 1}) == [
+        (0, 5),
+        (3, 4),
+    ]
     assert connecting([[0, 1]], {}) == []
     assert components([], []) == []
 
@@ -134,5 +147,7 @@ def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice(
         (TournamentSettings(schedule="circular"), 8, 16),
     ],
 )
-def test_number_of_games_is_that_of_the_documents(settings: TournamentSettings, players: int, games: int) -> None:
+def test_number_of_games_is_that_of_the_documents(
+    settings: TournamentSettings, players: int, games: int
+) -> None:
     assert game_count(settings, players) == games

@@ -37,13 +37,17 @@ def test_an_image_counts_by_the_published_formula(
 
 
 def test_a_budget_reserves_the_most_of_an_image_and_not_its_bytes() -> None:
-    prices = ChatSettings((Endpoint("http://localhost/v1", "gpt-4o"),), prices=Prices(input=1e6, output=0.0))
+    prices = ChatSettings(
+        (Endpoint("http://localhost/v1", "gpt-4o"),), prices=Prices(input=1e6, output=0.0)
+    )
     images = [Image(data_url(png(2, 2) + b"\0" * 90_000)), Image("https://example.org/a.png")]
     spelled = '"image_url":{"url":"x"'
 
     def worst(shown: list[Image]) -> float:
         message = Message(role="user", content=spelled)
-        body: dict[str, Any] = {"messages": messages_json([{**message, "images": shown} if shown else message])}
+        body: dict[str, Any] = {
+            "messages": messages_json([{**message, "images": shown} if shown else message])
+        }
         return Budget(usd=1.0).worst_cost(body, prices)
 
     assert worst([]) > len(spelled)

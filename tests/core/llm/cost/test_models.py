@@ -48,7 +48,8 @@ def _that_day(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     warn_of_end.cache_clear()
 
 
-# --------------------------------------------------------------------------------------------------------- the defaults
+# ---------------------------------------------------------------------------------------------------------
+# the defaults
 
 
 def test_no_default_has_ended_or_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,9 @@ def test_presets_name_the_constants() -> None:
     named = [
         (path, *found)
         for path in (ROOT / "judgegym" / "presets").glob("*.yaml")
-        for found in re.findall(r"\b(judge_model_name|user_model_name): ([\w./-]+)", path.read_text("utf-8"))
+        for found in re.findall(
+            r"\b(judge_model_name|user_model_name): ([\w./-]+)", path.read_text("utf-8")
+        )
     ]
     assert len(named) >= 14
     assert [each for each in named if each[2] != settings[each[1]]] == []
@@ -81,56 +84,91 @@ def test_the_default_judge_has_its_name_wherever_it_is_written_out() -> None:
     for path in documents():
         if path.suffix != ".py":
             for found in re.findall(
-                r"(?:default judge|Judge:|judged by|and) (Claude \w+ [\d.]*\d)", path.read_text("utf-8")
+                r"(?:default judge|Judge:|judged by|and) (Claude \w+ [\d.]*\d)",
+                path.read_text("utf-8"),
             ):
                 assert found == words, path
 
 
-def test_no_page_preset_or_example_names_a_model_that_has_ended_or_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_page_preset_or_example_names_a_model_that_has_ended_or_ends_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of the real today, as above; also those in docstrings, which are shown to users as help."""
     monkeypatch.undo()
-    ended = {name for name, model in known_models().items() if model.ends_within(SOON, models.today())}
-    found = {str(path.relative_to(ROOT)): named(ended, path.read_text("utf-8")) for path in documents()}
-    assert {path: names for path, names in found.items() if names - PUBLISHED.get(path, set())} == {}
+    ended = {
+        name for name, model in known_models().items() if model.ends_within(SOON, models.today())
+    }
+    found = {
+        str(path.relative_to(ROOT)): named(ended, path.read_text("utf-8")) for path in documents()
+    }
+    assert {
+        path: names for path, names in found.items() if names - PUBLISHED.get(path, set())
+    } == {}
 
 
 def named(names: Iterable[str], text: str) -> set[str]:
     """The names that stand in a text by themselves, and not as a part of another name or of a file's."""
     return {
-        name for name in names if name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|[./]\w)", text)
+        name
+        for name in names
+        if name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|[./]\w)", text)
     }
 
 
 def documents() -> Iterator[Path]:
     """What tells users which models to ask."""
     yield ROOT / "README.md"
-    for folder, pattern in (("docs", "*.md"), ("judgegym/presets", "*"), ("judgegym", "*.py"), ("examples", "*.*")):
+    for folder, pattern in (
+        ("docs", "*.md"),
+        ("judgegym/presets", "*"),
+        ("judgegym", "*.py"),
+        ("examples", "*.*"),
+    ):
         for path in (ROOT / folder).rglob(pattern):
-            is_data = path.is_relative_to(ROOT / "judgegym" / "llm" / "cost") or path.suffix in (".png", ".pyc")
+            is_data = path.is_relative_to(ROOT / "judgegym" / "llm" / "cost") or path.suffix in (
+                ".png",
+                ".pyc",
+            )
             if path.is_file() and not is_data:
                 yield path
 
 
-# --------------------------------------------------------------------------------------------------------- the file
+# ---------------------------------------------------------------------------------------------------------
+# the file
 
 
 def test_every_entry_has_a_date_sources_and_prices_that_can_be() -> None:
-    assert {model.provider for model in known_models().values()} == {"OpenAI", "Anthropic", "Google", "xAI"}
+    assert {model.provider for model in known_models().values()} == {
+        "OpenAI",
+        "Anthropic",
+        "Google",
+        "xAI",
+    }
     for name, model in known_models().items():
-        assert all("." in host for host in model.hosts) and date(2025, 1, 1) < model.as_of <= TODAY, name
+        assert (
+            all("." in host for host in model.hosts) and date(2025, 1, 1) < model.as_of <= TODAY
+        ), name
         assert {urlsplit(model.lifecycle).scheme, urlsplit(model.pricing).scheme} == {"https"}
         assert model.successor not in (name, "")
         for prices in filter(None, (model.prices, model.prices.long)):
             assert (prices.input is None) == (prices.output is None), name
             if prices.input is not None and prices.output is not None:
                 assert 0 < prices.input <= prices.output
-                assert (prices.cached_input or 0.0) < prices.input <= (prices.cache_write or prices.input)
+                assert (
+                    (prices.cached_input or 0.0)
+                    < prices.input
+                    <= (prices.cache_write or prices.input)
+                )
         if (long := model.prices.long) is not None:
-            assert (long.input or 0) > (model.prices.input or 0) and (model.prices.long_above or 0) >= 100_000, name
+            assert (long.input or 0) > (model.prices.input or 0) and (
+                model.prices.long_above or 0
+            ) >= 100_000, name
 
 
 def test_a_successor_that_is_known_has_not_ended() -> None:
-    followers = {model.successor for model in known_models().values() if model.successor in known_models()}
+    followers = {
+        model.successor for model in known_models().values() if model.successor in known_models()
+    }
     assert len(followers) >= 8
     assert [name for name in followers if known_models()[str(name)].ends_within(SOON, TODAY)] == []
 
@@ -146,7 +184,8 @@ def test_no_name_stands_twice() -> None:
     assert len(names) == len(set(names)) == len(known_models())
 
 
-# --------------------------------------------------------------------------------------------------------- prices
+# ---------------------------------------------------------------------------------------------------------
+# prices
 
 
 @pytest.mark.parametrize(
@@ -160,8 +199,12 @@ def test_no_name_stands_twice() -> None:
         ([OPENAI, "http://localhost:8000/v1"], "gpt-4.1", False),
     ],
 )
-def test_a_price_is_that_of_the_name_at_the_providers_host(urls: list[str], model: str, known: bool) -> None:
-    assert prices_of("openai", Prices(), urls, model) == (Prices(2.0, 8.0, 0.5) if known else Prices())
+def test_a_price_is_that_of_the_name_at_the_providers_host(
+    urls: list[str], model: str, known: bool
+) -> None:
+    assert prices_of("openai", Prices(), urls, model) == (
+        Prices(2.0, 8.0, 0.5) if known else Prices()
+    )
 
 
 def test_settings_and_another_tier_beat_the_table() -> None:
@@ -176,7 +219,9 @@ def test_a_price_is_unknown_after_its_last_day(monkeypatch: pytest.MonkeyPatch) 
         assert prices_of("openai", Prices(), google, "gemini-3.8-flash").input == price
 
 
-@pytest.mark.parametrize(("tokens", "cost"), [(272_000, 0.0272 + 0.0005), (272_001, 0.0544002 + 0.00075)])
+@pytest.mark.parametrize(
+    ("tokens", "cost"), [(272_000, 0.0272 + 0.0005), (272_001, 0.0544002 + 0.00075)]
+)
 def test_a_long_prompt_has_its_own_prices(tokens: int, cost: float) -> None:
     prices = prices_of("openai", Prices(), [OPENAI], "gpt-6-luna").for_prompt(tokens)
     assert prices.priced(Usage(tokens, 1000)).cost == pytest.approx(cost)
@@ -192,30 +237,41 @@ def test_a_budget_of_dollars_knows_the_judges_of_today(model: str) -> None:
     settings = JudgeSettings(judge_model_name=model, judge_api_key=SecretStr("key")).chat_settings()
     budget = Budget(usd=1.0)
     budget.check(settings)
-    worst = budget.worst_cost({"messages": [{"role": "user", "content": "a" * 1000}], "max_tokens": 1000}, settings)
+    worst = budget.worst_cost(
+        {"messages": [{"role": "user", "content": "a" * 1000}], "max_tokens": 1000}, settings
+    )
     assert 0.01 < worst < 0.05
 
 
 @pytest.mark.parametrize("model", [DEFAULT_POLICY, "gpt-5.6", "gpt-6.1-terra"])
-def test_a_budget_of_dollars_knows_the_policies_of_today_and_reserves_the_price_of_a_long_prompt(model: str) -> None:
+def test_a_budget_of_dollars_knows_the_policies_of_today_and_reserves_the_price_of_a_long_prompt(
+    model: str,
+) -> None:
     prices = PolicySettings(model_name=model).endpoint.prices
     settings = ChatSettings((Endpoint(OPENAI, model),), prices=prices, title="the policy")
     budget = Budget(usd=1.0)
     budget.check(settings)
     short, long = (
-        budget.worst_cost({"messages": [{"role": "user", "content": "a" * size}], "max_tokens": 1}, settings)
+        budget.worst_cost(
+            {"messages": [{"role": "user", "content": "a" * size}], "max_tokens": 1}, settings
+        )
         for size in (1_000, 300_000)
     )
     assert long > 2 * 299 * short / 2
 
 
-# --------------------------------------------------------------------------------------------------------- what ends
+# ---------------------------------------------------------------------------------------------------------
+# what ends
 
 
 @pytest.mark.parametrize(
     ("url", "name", "said"),
     [
-        (ANTHROPIC, RETIRED, f"{RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6"),
+        (
+            ANTHROPIC,
+            RETIRED,
+            f"{RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6",
+        ),
         (OPENAI, "gpt-4.1", "gpt-4.1 will be retired on 2027-01-14; its successor is gpt-6.1-sol"),
         (ANTHROPIC, DEFAULT_JUDGE, ""),
         (OPENAI, "gpt-5.1", ""),  # in more than 60 days
@@ -234,7 +290,9 @@ def test_a_model_that_has_ended_is_told_of_once_before_it_is_asked(
         assert line.startswith(said) and line.endswith("; set --env.judge_model_name")
 
 
-async def test_a_404_says_that_the_model_was_retired_and_which_setting_names_it(connect: Connect) -> None:
+async def test_a_404_says_that_the_model_was_retired_and_which_setting_names_it(
+    connect: Connect,
+) -> None:
     answer = Reply(status=404, body={"error": {"message": f"model: {RETIRED}"}})
     async with ScriptedEndpoint(answer) as endpoint:
         for name, is_told in ((RETIRED, True), (f"anthropic/{RETIRED}", True), ("my-model", False)):
@@ -242,6 +300,7 @@ async def test_a_404_says_that_the_model_was_retired_and_which_setting_names_it(
             with pytest.raises(EndpointError) as raised:
                 await client.chat([{"role": "user", "content": "hello"}])
             told = (
-                f"{RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6; set --env.judge_model_name)"
+                f"{RETIRED} was retired on 2026-06-15; its successor is claude-sonnet-4-6; set "
+                "--env.judge_model_name)"
             )
             assert (told in str(raised.value)) == is_told, raised.value

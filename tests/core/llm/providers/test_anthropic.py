@@ -11,7 +11,13 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.providers import api_of
 from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS
 from judgegym.llm.responses.finish_reasons import WORDS, FinishRules
-from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Habits, RawResponse, of_answer
+from judgegym.llm.responses.outcome import (
+    AttemptFailure,
+    ChatSuccess,
+    Habits,
+    RawResponse,
+    of_answer,
+)
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Image, Message, messages_json
 from tests.messages import check_message, check_request, message, text
@@ -50,7 +56,9 @@ STOPS = {
 def read(body: Any) -> ChatSuccess | AttemptFailure:
     """What the one reader of responses makes of a body."""
     habits = Habits("x", FinishRules(takes_tool_calls=True))
-    found = of_answer(RawResponse(200, json.dumps(body).encode()), habits, api_of("anthropic").response)
+    found = of_answer(
+        RawResponse(200, json.dumps(body).encode()), habits, api_of("anthropic").response
+    )
     assert isinstance(found, ChatSuccess | AttemptFailure)
     return found
 
@@ -65,7 +73,9 @@ def test_stop_reasons_and_blocks(stop: str, blocks: str) -> None:
         check_message(body)
     found = read(body)
     if STOPS[stop] is None:
-        assert isinstance(found, AttemptFailure) and found.kind.retryable and found.tokens is not None
+        assert (
+            isinstance(found, AttemptFailure) and found.kind.retryable and found.tokens is not None
+        )
         return
     assert isinstance(found, ChatSuccess)
     (choice,) = found.choices
@@ -110,7 +120,9 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
     found = read(body)
     assert isinstance(found, ChatSuccess) and found.tokens == Usage(1410, 5, 0.0, 1000, 400)
     prices = api_of("anthropic").prices(Prices(10.0, 50.0))
-    assert prices.priced(found.tokens) == Usage(1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400)
+    assert prices.priced(found.tokens) == Usage(
+        1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400
+    )
     assert api_of("anthropic").prices(Prices(None, 5.0)).cache_write is None
 
 
@@ -127,7 +139,10 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
         ),
         ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}),
         (
-            {"reasoning_effort": "high", "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
+            {
+                "reasoning_effort": "high",
+                "response_format": {"type": "json_schema", "json_schema": {"schema": {}}},
+            },
             {"output_config": {"effort": "high", "format": {"type": "json_schema", "schema": {}}}},
         ),
     ],
@@ -137,12 +152,20 @@ def test_fields_have_their_counterparts(fields: dict[str, Any], sent: dict[str, 
     check_request(body)
     assert {name: body[name] for name in sent} == sent
     assert body["system"] == [{"type": "text", "text": "Judge."}]
-    assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Is it so?"}]}]
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Is it so?"}]}
+    ]
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"n": 2}, {"seed": 1}, {"logprobs": True}, {"response_format": {"type": "json_object"}}, {"temperature": 1.5}],
+    [
+        {"n": 2},
+        {"seed": 1},
+        {"logprobs": True},
+        {"response_format": {"type": "json_object"}},
+        {"temperature": 1.5},
+    ],
 )
 def test_what_has_no_counterpart_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(fields))):
@@ -152,19 +175,35 @@ def test_what_has_no_counterpart_is_refused(fields: dict[str, Any]) -> None:
 
 
 def test_turns_of_one_role_are_one_and_a_prefill_ends_without_white_space() -> None:
-    turns = [("system", "a"), ("system", "b"), ("user", "c"), ("user", ""), ("user", "d"), ("assistant", "[[ ")]
+    turns = [
+        ("system", "a"),
+        ("system", "b"),
+        ("user", "c"),
+        ("user", ""),
+        ("user", "d"),
+        ("assistant", "[[ "),
+    ]
     body = api_of("anthropic").request(
         {"model": "m", "messages": [{"role": role, "content": said} for role, said in turns]}
     )
     check_request(body)
     assert [block["text"] for block in body["system"]] == ["a", "b"]
-    said = [(turn["role"], [block["text"] for block in turn["content"]]) for turn in body["messages"]]
+    said = [
+        (turn["role"], [block["text"] for block in turn["content"]]) for turn in body["messages"]
+    ]
     assert said == [("user", ["c", "d"]), ("assistant", ["[["])]
 
 
 def test_marks_change_no_text() -> None:
-    asked = {"model": "m", "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
-    asked["messages"] = [*ASK, {"role": "assistant", "content": "No.\n \n"}, {"role": "user", "content": "Sure?"}]
+    asked = {
+        "model": "m",
+        "response_format": {"type": "json_schema", "json_schema": {"schema": {}}},
+    }
+    asked["messages"] = [
+        *ASK,
+        {"role": "assistant", "content": "No.\n \n"},
+        {"role": "user", "content": "Sure?"},
+    ]
     whole = api_of("anthropic").prompt_text(asked)
     texts, marked = [], 0
     for end in (0, *range(len(whole) - 60, len(whole) + 1)):
@@ -203,4 +242,7 @@ def test_a_completion_in_openais_form_is_the_wrong_form_and_no_answer() -> None:
     found = read(completion("[[A>B]]"))
     assert isinstance(found, AttemptFailure)
     assert not found.kind.retryable and found.is_account
-    assert "it answers in OpenAI's form, not in that of the Messages API: set its api to openai" in found.answer
+    assert (
+        "it answers in OpenAI's form, not in that of the Messages API: set its api to openai"
+        in found.answer
+    )

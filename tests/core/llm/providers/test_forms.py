@@ -18,7 +18,9 @@ from tests.scripted import Json, Reply, ScriptedEndpoint, completion, in_turn, r
 Connect = Callable[..., Any]
 of_litellm = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"),
+    pytest.mark.skipif(
+        find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"
+    ),
 ]
 FORMS = [
     "anthropic",
@@ -29,7 +31,9 @@ each_form = pytest.mark.parametrize("form", FORMS)
 
 
 @asynccontextmanager
-async def asked_in(form: str, connect: Connect, behind: ScriptedEndpoint, **settings: Any) -> AsyncIterator[Any]:
+async def asked_in(
+    form: str, connect: Connect, behind: ScriptedEndpoint, **settings: Any
+) -> AsyncIterator[Any]:
     """A client that asks an endpoint in this form."""
     api, _, route = form.partition(":")
     async with AsyncExitStack() as stack:
@@ -43,17 +47,25 @@ async def asked_in(form: str, connect: Connect, behind: ScriptedEndpoint, **sett
 
 
 @each_form
-async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, form: str) -> None:
+async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(
+    connect: Connect, form: str
+) -> None:
     said = Reply(status=400, body={"error": {"message": "this is not possible with sk-secret"}})
     async with ScriptedEndpoint(said) as behind, asked_in(form, connect, behind) as client:
         with pytest.raises(EndpointError) as raised:
             await client.chat(ASK)
-    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.REJECTED, 400, 1)
+    assert (raised.value.kind, raised.value.status, raised.value.attempts) == (
+        FailureKind.REJECTED,
+        400,
+        1,
+    )
     assert "this is not possible" in str(raised.value) and "sk-secret" not in str(raised.value)
 
 
 @each_form
-async def test_retry_after_and_deadline_are_ours(connect: Connect, form: str, pauses: list[float]) -> None:
+async def test_retry_after_and_deadline_are_ours(
+    connect: Connect, form: str, pauses: list[float]
+) -> None:
     busy = Reply(status=429, headers={"Retry-After": "7"})
     async with (
         ScriptedEndpoint(in_turn(busy, Reply(hang=True), "fine")) as behind,
@@ -68,7 +80,9 @@ async def test_nobody_there_is_waited_for(connect: Connect, form: str) -> None:
     api, _, route = form.partition(":")
     model = f"{route}/m" if route else "m"
     with refusing() as url, pytest.raises(EndpointError) as raised:
-        await connect(url, api=api, model=model, key="k", away_deadline_s=0.25, max_retries=0).chat(ASK)
+        await connect(url, api=api, model=model, key="k", away_deadline_s=0.25, max_retries=0).chat(
+            ASK
+        )
     assert (raised.value.kind, raised.value.attempts) == (FailureKind.AWAY, 0)
 
 
@@ -76,19 +90,31 @@ async def test_temperature_that_a_model_refuses_is_left_out_and_said(
     connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     def script(request: Json, number: int) -> Reply | str:
-        return Reply(status=400, body={"error": "`temperature` is deprecated"}) if "temperature" in request else "fine"
+        return (
+            Reply(status=400, body={"error": "`temperature` is deprecated"})
+            if "temperature" in request
+            else "fine"
+        )
 
     async with ScriptedEndpoint(script) as behind, MessagesEndpoint(behind.base_url) as endpoint:
         client = connect(endpoint.base_url, api="anthropic", key="sk", temperature=0.2)
         answers = [await client.chat(ASK, vote=vote) for vote in range(2)]
     assert [answer.attempts for answer in answers] == [2, 1]
     assert "takes no temperature: it is left out" in caplog.text
-    assert endpoint.headers[0]["x-api-key"] == "sk" and endpoint.headers[0]["anthropic-version"] == "2023-06-01"
+    assert (
+        endpoint.headers[0]["x-api-key"] == "sk"
+        and endpoint.headers[0]["anthropic-version"] == "2023-06-01"
+    )
 
 
 async def test_fields_without_a_counterpart_are_errors_before_a_request(connect: Connect) -> None:
     with pytest.raises(SettingsError, match=r"--env\.judge_extra_body: 'logit_bias' is no field"):
-        connect("http://x/v1", api="anthropic", extra_body={"logit_bias": {}}, url_setting="--env.judge_base_url")
+        connect(
+            "http://x/v1",
+            api="anthropic",
+            extra_body={"logit_bias": {}},
+            url_setting="--env.judge_base_url",
+        )
     with pytest.raises(SettingsError, match=r"--temperature: the temperature 1\.2"):
         connect("http://x/v1", api="anthropic", temperature=1.2)
     with pytest.raises(SettingsError, match="the model: 'logprobs' is no field"):
@@ -96,7 +122,9 @@ async def test_fields_without_a_counterpart_are_errors_before_a_request(connect:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)")
+@pytest.mark.skipif(
+    find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"
+)
 async def test_litellm_calls_nothing_whole_that_is_not_known_to_be(connect: Connect) -> None:
     for word in ("pause_turn", "hologram", "error"):
         async with ScriptedEndpoint(Reply(body=completion("half", finish_reason=word))) as behind:
@@ -104,12 +132,15 @@ async def test_litellm_calls_nothing_whole_that_is_not_known_to_be(connect: Conn
                 async with asked_in(form, connect, behind, max_retries=0) as client:
                     with suppress(EndpointError):
                         answer = await asyncio.wait_for(client.chat(ASK), 20)
-                        # Later releases say that a paused turn is cut off, and so it holds no verdict either.
+                        # Later releases say that a paused turn is cut off, and so it holds no
+                        # verdict either.
                         assert (word, answer.first.finish_reason) == ("pause_turn", "length")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)")
+@pytest.mark.skipif(
+    find_spec("litellm") is None, reason="litellm is not installed (the extra litellm)"
+)
 @pytest.mark.parametrize(
     ("form", "fault"),
     [

@@ -19,7 +19,10 @@ ALSO = "\n".join(f"Rule {number} of the instructions that all rows have." for nu
 
 
 def asked(own: str, shared: str = LONG, system: str = "Judge.") -> list[Json]:
-    return [{"role": "system", "content": system}, {"role": "user", "content": f"{shared}\nThe answer: {own}"}]
+    return [
+        {"role": "system", "content": system},
+        {"role": "user", "content": f"{shared}\nThe answer: {own}"},
+    ]
 
 
 @pytest.fixture
@@ -27,7 +30,9 @@ def native(connect: Callable[..., Any]) -> Callable[..., Any]:
     return lambda endpoint, **settings: connect(endpoint, api="anthropic", **settings)
 
 
-async def test_group_of_8_writes_the_prefix_once_and_reads_it_seven_times(native: Callable[..., Any]) -> None:
+async def test_group_of_8_writes_the_prefix_once_and_reads_it_seven_times(
+    native: Callable[..., Any],
+) -> None:
     first, release = asyncio.Event(), asyncio.Event()
 
     async def script(request: Json, number: int) -> str:
@@ -47,22 +52,34 @@ async def test_group_of_8_writes_the_prefix_once_and_reads_it_seven_times(native
     written = [usage["cache_creation_input_tokens"] for usage in endpoint.usages]
     read = [usage["cache_read_input_tokens"] for usage in endpoint.usages]
     assert sorted(map(bool, written)) == [False] * 7 + [True]
-    assert [bool(count) for count in read] == [not count for count in written] and set(read) == {0, max(written)}
+    assert [bool(count) for count in read] == [not count for count in written] and set(read) == {
+        0,
+        max(written),
+    }
     assert client.meter.usage.cache_write_tokens == sum(written)
     assert client.meter.usage.cached_prompt_tokens == sum(read)
     fresh = client.meter.usage.prompt_tokens - sum(written) - sum(read)
-    assert client.meter.usage.cost == pytest.approx((10 * fresh + 12.5 * sum(written) + sum(read)) / 1e6)
+    assert client.meter.usage.cost == pytest.approx(
+        (10 * fresh + 12.5 * sum(written) + sum(read)) / 1e6
+    )
     assert all(answer.first.text == "fine" for answer in answers)
     assert client.meter.usage.cost < 10 * client.meter.usage.prompt_tokens / 1e6 / 3
 
 
-async def test_equal_prompts_are_shared_as_a_whole_and_later_ones_read(native: Callable[..., Any]) -> None:
+async def test_equal_prompts_are_shared_as_a_whole_and_later_ones_read(
+    native: Callable[..., Any],
+) -> None:
     async with ScriptedEndpoint("fine") as behind, MessagesEndpoint(behind.base_url) as endpoint:
         client = native(endpoint)
         await client.chat(asked("same"), n=3, temperature=0.7)
         await client.chat(asked("same"), vote=4, temperature=0.7)
     fresh = [usage["input_tokens"] for usage in endpoint.usages]
-    assert [bool(usage["cache_read_input_tokens"]) for usage in endpoint.usages] == [False, True, True, True]
+    assert [bool(usage["cache_read_input_tokens"]) for usage in endpoint.usages] == [
+        False,
+        True,
+        True,
+        True,
+    ]
     assert max(fresh) < 10
 
 
@@ -90,7 +107,10 @@ async def test_nested_beginnings_are_marked_each() -> None:
 
 
 async def test_others_do_not_wait_after_a_failure(native: Callable[..., Any]) -> None:
-    async with ScriptedEndpoint(Reply(status=400)) as behind, MessagesEndpoint(behind.base_url) as endpoint:
+    async with (
+        ScriptedEndpoint(Reply(status=400)) as behind,
+        MessagesEndpoint(behind.base_url) as endpoint,
+    ):
         client = native(endpoint)
         calls = (client.chat(asked(str(number))) for number in range(3))
         failed = await asyncio.gather(*calls, return_exceptions=True)

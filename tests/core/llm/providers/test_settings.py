@@ -28,7 +28,10 @@ from judgegym.reports.compare.conditions import notes_on
     ],
 )
 def test_form_of_the_judge(
-    settings: dict[str, Any], api: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: dict[str, Any],
+    api: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-test")
     with caplog.at_level(logging.INFO):
@@ -36,14 +39,28 @@ def test_form_of_the_judge(
         again = JudgeSettings(**settings).chat_settings(identity=STAND_IN_IDENTITY)
     assert (chat.endpoints[0].api, again.endpoints[0].api) == (api, "openai")
     assert ("in Anthropic's own form (judge_api=anthropic)" in caplog.text) is (not settings)
-    priced = JudgeSettings(**settings, judge_price_input=10, judge_price_output=50).chat_settings().prices
-    assert (priced.cached_input, priced.cache_write) == ((1.0, 12.5) if api == "anthropic" else (None, None))
+    priced = (
+        JudgeSettings(**settings, judge_price_input=10, judge_price_output=50)
+        .chat_settings()
+        .prices
+    )
+    assert (priced.cached_input, priced.cache_write) == (
+        (1.0, 12.5) if api == "anthropic" else (None, None)
+    )
 
 
 def test_litellm_finds_the_provider_unless_a_url_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("litellm")
-    judge = JudgeSettings(judge_api="litellm", judge_model_name="azure/gpt-4.1").chat_settings().endpoints[0]
-    assert (judge.base_url, judge.shown, judge.api_key) == ("litellm://azure", "litellm://azure", None)
+    judge = (
+        JudgeSettings(judge_api="litellm", judge_model_name="azure/gpt-4.1")
+        .chat_settings()
+        .endpoints[0]
+    )
+    assert (judge.base_url, judge.shown, judge.api_key) == (
+        "litellm://azure",
+        "litellm://azure",
+        None,
+    )
     policy = PolicySettings(api="litellm", model_name="gemini/g").endpoint.servers("--openai.")[0]
     assert (policy.base_url, policy.api) == ("litellm://gemini", "litellm")
     given = PolicySettings(
@@ -53,15 +70,26 @@ def test_litellm_finds_the_provider_unless_a_url_is_given(monkeypatch: pytest.Mo
 
 
 def test_headers_and_queries_of_each_endpoint() -> None:
-    replicas = [{"base_url": "http://a/v1?api-version=2"}, {"base_url": "http://b", "extra_headers": {"X-Own": "1"}}]
-    settings = PolicySettings(replicas=replicas, api="anthropic", extra_headers={"Anthropic-Version": "2"}, api_key="k")
+    replicas = [
+        {"base_url": "http://a/v1?api-version=2"},
+        {"base_url": "http://b", "extra_headers": {"X-Own": "1"}},
+    ]
+    settings = PolicySettings(
+        replicas=replicas, api="anthropic", extra_headers={"Anthropic-Version": "2"}, api_key="k"
+    )
     first, second = map(Replica, settings.endpoint.servers("--openai."))
     assert first.url == "http://a/v1/messages?api-version=2"
-    assert first.headers == {"Content-Type": "application/json", "x-api-key": "k", "Anthropic-Version": "2"}
+    assert first.headers == {
+        "Content-Type": "application/json",
+        "x-api-key": "k",
+        "Anthropic-Version": "2",
+    }
     assert second.headers == {**first.headers, "X-Own": "1"}
     assert Endpoint("http://a/v1/messages", "m", api="anthropic").url == "http://a/v1/messages"
     with pytest.raises(SettingsError, match="X-Api-Key, too"):
-        PolicySettings(api="anthropic", extra_headers={"X-API-Key": "k"}, api_key="k").endpoint.servers("--openai.")
+        PolicySettings(
+            api="anthropic", extra_headers={"X-API-Key": "k"}, api_key="k"
+        ).endpoint.servers("--openai.")
 
 
 def test_a_change_of_what_is_served_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -79,7 +107,12 @@ def test_compared_runs_say_where_other_models_were_served() -> None:
         def __init__(self, served: dict[str, Any]) -> None:
             self.general = {"served_models": served}
 
-    first, second = Run({"judge": {"m (1)": 3}}), Run({"judge": {"m (2)": 1, "m (1)": 2}, "policy": {"p": 1}})
+    first, second = (
+        Run({"judge": {"m (1)": 3}}),
+        Run({"judge": {"m (2)": 1, "m (1)": 2}, "policy": {"p": 1}}),
+    )
     runs: Any = (first, second)
-    assert list(notes_on(*runs, "B")) == ["The judge was served as m (1) in A, and as m (1), m (2) in B."]
+    assert list(notes_on(*runs, "B")) == [
+        "The judge was served as m (1) in A, and as m (1), m (2) in B."
+    ]
     assert list(notes_on(runs[0], runs[0], "B")) == []

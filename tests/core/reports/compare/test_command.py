@@ -27,7 +27,8 @@ def pair(tmp_path: Path) -> list[str]:
     paths = []
     for name, values in zip("ab", VALUES, strict=True):
         rows = [
-            row(f"row-{place}", value, category="code" if place % 2 else "math") for place, value in enumerate(values)
+            row(f"row-{place}", value, category="code" if place % 2 else "math")
+            for place, value in enumerate(values)
         ]
         paths.append(str(run(tmp_path / "runs" / name, rows)))
     return paths
@@ -49,7 +50,9 @@ def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixtur
     ):
         assert said in " ".join(out.split()), said
     assert re.search(r"code +│ +3 │ 0\.7500 │ 0\.5833 │", out)
-    assert max(len(line) for line in out.splitlines() if not line.endswith(tuple(pair))) <= 80, "paths are whole"
+    assert max(len(line) for line in out.splitlines() if not line.endswith(tuple(pair))) <= 80, (
+        "paths are whole"
+    )
 
 
 @pytest.mark.slow
@@ -97,11 +100,19 @@ def test_files_are_written_and_named_and_json_goes_to_standard_output_alone(
     assert (found["environment"], found["rows"], found["settings"]["seed"]) == ("arena_hard", 6, 3)
     (difference,) = found["differences"]
     assert [each["uid"] for each in difference["changed"]] == ["row-0"]
-    assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
+    assert difference["tests"][0]["test"] == {
+        "name": "sign",
+        "p": 1.0,
+        "higher": 1,
+        "lower": 2,
+        "reason": "",
+    }
 
 
 @pytest.mark.slow
-def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_differ_are_refused_with_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = run(tmp_path / "a", rows_of([1.0, 0.0]))
     second = run(tmp_path / "b", rows_of([1.0, 0.5]), judge_model_name="b-judge")
     assert main([str(first), str(second)]) == 2
@@ -110,29 +121,49 @@ def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest
     assert "judge: env.judge_model_name: A a-judge; B b-judge" in err
     assert main([str(first), str(second), "--across_judges"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "the judges give the same outcome to 50.0 % of the rows; Cohen's κ (quadratic weights)" in out
+    assert (
+        "the judges give the same outcome to 50.0 % of the rows; Cohen's κ (quadratic weights)"
+        in out
+    )
     assert "The judge differs: env.judge_model_name: A a-judge; B b-judge" in out
     assert "better" not in out
 
 
 @pytest.mark.slow
-def test_wrong_input_is_one_line_and_code_2(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_input_is_one_line_and_code_2(
+    pair: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     one, two = pair
     none = one.replace("/a", "/none")
     Path(two, "../note.txt").write_text("a note", "utf-8")
     cases: dict[tuple[str, ...], str] = {
         (one,): "give two runs or more: the first is the one that the others are compared with",
         (one, one): f"{one} is given twice",
-        (one, none): f"{none}: there is no such run directory, nor a scored file with a run beside it",
-        (one, f"{two}/metrics.json"): f"{two}/metrics.json is a file; give the run directory that it is in: {two}",
+        (
+            one,
+            none,
+        ): f"{none}: there is no such run directory, nor a scored file with a run beside it",
+        (
+            one,
+            f"{two}/metrics.json",
+        ): f"{two}/metrics.json is a file; give the run directory that it is in: {two}",
         (one, f"{two}/../note.txt"): (
-            f"{two}/../note.txt is a file; expected a run directory, or a file of score with its run beside it"
+            f"{two}/../note.txt is a file; expected a run directory, or a file of score with its "
+            "run beside it"
         ),
         (): "compare: the following arguments are required: RUN",
         (one, two, "--wrong"): "compare: unrecognized arguments: --wrong",
-        (one, two, "--rounds=9"): "compare: argument --rounds: expected a whole number from 100, found 9",
+        (
+            one,
+            two,
+            "--rounds=9",
+        ): "compare: argument --rounds: expected a whole number from 100, found 9",
         (one, two, "--rows=x"): "compare: argument --rows: expected a whole number from 0, found x",
-        (one, two, "--html=/proc/nowhere/c.html"): "/proc/nowhere/c.html cannot be written: No such file or directory",
+        (
+            one,
+            two,
+            "--html=/proc/nowhere/c.html",
+        ): "/proc/nowhere/c.html cannot be written: No such file or directory",
     }
     for words, said in cases.items():
         try:
@@ -148,7 +179,11 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(
 ) -> None:
     hostile = "\x1b[2J\x1b]0;title\x07 \u202e gnp"
     runs = [
-        opened(tmp_path / name, [row("a\x1b[1m", value, question=hostile), row("b", 0.0)], model_name=hostile)
+        opened(
+            tmp_path / name,
+            [row("a\x1b[1m", value, question=hostile), row("b", 0.0)],
+            model_name=hostile,
+        )
         for name, value in (("a", 0.0), ("b", 1.0))
     ]
     assert main([str(each.path) for each in runs]) == 0
@@ -160,7 +195,9 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(
 @pytest.mark.slow
 def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
     command = [sys.executable, "-m", "judgegym.reports.compare"]
-    helped = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    helped = subprocess.run(
+        [*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert "--across_judges" in helped.stdout
     ended = subprocess.run([*command, *pair], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "B − A: win rate" in ended.stdout

@@ -48,13 +48,21 @@ def test_results_and_difference_are_corrected_in_json_terminal_and_page(
     files = [labels(tmp_path / f"{n}.jsonl", truth, 40 + 10 * n) for n, truth in enumerate(TRUTHS)]
     flags = [f"--labels={file}" for file in files]
     page, out = tmp_path / "page.html", tmp_path / "out.json"
-    code, shown, _ = compared(*runs(tmp_path), *flags, f"--html={page}", f"--json={out}", capsys=capsys)
+    code, shown, _ = compared(
+        *runs(tmp_path), *flags, f"--html={page}", f"--json={out}", capsys=capsys
+    )
     assert code == 0
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
     given = [np.where(np.arange(80) < 40 + 10 * n, truth, np.nan) for n, truth in enumerate(TRUTHS)]
-    expected = [corrected_mean(judge, own, kind="rate") for judge, own in zip(JUDGES, given, strict=True)]
-    expected.append(corrected_mean(JUDGES[1] - JUDGES[0], given[1] - given[0], kind="mean", ends=Ends(-1, 1)))
-    for number, found, name, count in zip(numbers, expected, ("A", "B", "B − A"), (40, 50, 40), strict=True):
+    expected = [
+        corrected_mean(judge, own, kind="rate") for judge, own in zip(JUDGES, given, strict=True)
+    ]
+    expected.append(
+        corrected_mean(JUDGES[1] - JUDGES[0], given[1] - given[0], kind="mean", ends=Ends(-1, 1))
+    )
+    for number, found, name, count in zip(
+        numbers, expected, ("A", "B", "B − A"), (40, 50, 40), strict=True
+    ):
         assert isinstance(found, CorrectedMean)
         assert (number["name"], number["labels"], number["reason"]) == (name, count, "")
         assert number["value"] == pytest.approx(found.value)
@@ -68,18 +76,25 @@ def test_results_and_difference_are_corrected_in_json_terminal_and_page(
 
 
 @pytest.mark.slow
-def test_one_file_is_for_judges_of_the_same_responses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_file_is_for_judges_of_the_same_responses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = labels(tmp_path / "labels.jsonl", TRUTHS[0], 40)
     same = runs(tmp_path / "same", answers=("one", "one"))
     code, shown, _ = compared(*same, f"--labels={file}", capsys=capsys)
     assert code == 0
-    assert "B − A: the runs judge the same responses, whose labels do not differ" in " ".join(shown.split())
+    assert "B − A: the runs judge the same responses, whose labels do not differ" in " ".join(
+        shown.split()
+    )
     other = runs(tmp_path / "other")
     code, _, error = compared(*other, f"--labels={file}", capsys=capsys)
     assert (code, error.count("\n")) == (2, 1)
     assert "has other responses than" in error and "--labels once for each run" in error
     code, _, error = compared(*other, *[f"--labels={file}"] * 3, capsys=capsys)
-    assert (code, error) == (2, "--labels: expected one file for all runs, or one for each of 2; found 3\n")
+    assert (code, error) == (
+        2,
+        "--labels: expected one file for all runs, or one for each of 2; found 3\n",
+    )
 
 
 @pytest.mark.slow
@@ -90,11 +105,23 @@ def test_a_difference_has_no_interval_where_rows_were_drawn_by_score_or_are_not_
     first = labels(tmp_path / "0.jsonl", TRUTHS[0], 40, how="by_score", strata=names)
     second = labels(tmp_path / "1.jsonl", TRUTHS[1], 40)
     out, both = tmp_path / "out.json", runs(tmp_path)
-    assert compared(*both, f"--labels={first}", f"--labels={second}", f"--json={out}", capsys=capsys)[0] == 0
+    assert (
+        compared(*both, f"--labels={first}", f"--labels={second}", f"--json={out}", capsys=capsys)[
+            0
+        ]
+        == 0
+    )
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
     assert [number["interval"] is None for number in numbers] == [False, False, True]
     assert numbers[2]["reason"].startswith("labels were drawn by the scores of each run")
     second.write_text("".join(second.read_text().splitlines(keepends=True)[1:]))
-    assert compared(*both, f"--labels={first}", f"--labels={second}", f"--json={out}", capsys=capsys)[0] == 0
+    assert (
+        compared(*both, f"--labels={first}", f"--labels={second}", f"--json={out}", capsys=capsys)[
+            0
+        ]
+        == 0
+    )
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
-    assert [number["reason"] for number in numbers[1:]] == ["labels were not drawn at random: no interval"] * 2
+    assert [number["reason"] for number in numbers[1:]] == [
+        "labels were not drawn at random: no interval"
+    ] * 2

@@ -12,8 +12,13 @@ def test_the_best_of_a_prompt_are_all_with_the_highest_score() -> None:
     prompts = np.array([0, 1, 0, 1, 2, 0, 3, 3])
     before = np.array([0.5, 0.2, 0.1 + 0.2, 0.2, 0.9, 0.1, 0.3, 0.1 + 0.2])
     after = np.array([0.9, 0.7, 0.3, 0.1, 0.1, 0.2, 0.6, 0.6])
-    # 0: the same; 1: a tie of two against one of them; 2: has one response; 3: a tie for both, up to rounding
-    assert best_agreement(prompts, before, after) == {"prompts": 3, "same": 2 / 3, "overlapping": 1.0}
+    # 0: the same; 1: a tie of two against one of them; 2: has one response; 3: a tie for both, up
+    # to rounding
+    assert best_agreement(prompts, before, after) == {
+        "prompts": 3,
+        "same": 2 / 3,
+        "overlapping": 1.0,
+    }
     assert best_agreement(np.arange(8), before, after) is None
 
 

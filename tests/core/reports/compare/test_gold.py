@@ -39,7 +39,9 @@ def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> N
     from sklearn.metrics import cohen_kappa_score
 
     letters = [drawn(1, 0.5), [*drawn(2, 0.8)[:-1], None]]
-    runs = [SavedRun.open(judged(tmp_path / str(place), each)) for place, each in enumerate(letters)]
+    runs = [
+        SavedRun.open(judged(tmp_path / str(place), each)) for place, each in enumerate(letters)
+    ]
     found = compare_runs(runs, with_gold=True, rounds=2000).gold
     assert found is not None
     assert (found.labels, found.rows, found.without, found.weighted) == (398, 199, 2, False)
@@ -47,12 +49,17 @@ def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> N
         right = [gold == letter for gold, letter in zip(GOLD, said, strict=True)][:-1]
         assert agreement.accuracy == pytest.approx(np.mean(right))
         assert agreement.kappa == pytest.approx(cohen_kappa_score(GOLD[:-1], said[:-1]))
-        for value, interval in ((agreement.accuracy, agreement.interval), (agreement.kappa, agreement.kappa_interval)):
+        for value, interval in (
+            (agreement.accuracy, agreement.interval),
+            (agreement.kappa, agreement.kappa_interval),
+        ):
             assert interval is not None and value is not None
             width = interval.high - interval.low
             assert interval.low < value < interval.high and 0.05 < width < 0.25
     (difference,) = found.differences
-    assert difference.accuracy.value == pytest.approx(found.runs[1].accuracy - found.runs[0].accuracy)
+    assert difference.accuracy.value == pytest.approx(
+        found.runs[1].accuracy - found.runs[0].accuracy
+    )
     assert difference.accuracy.interval is not None and difference.accuracy.interval.low > 0
     assert difference.test.test.name == "mcnemar" and (difference.test.test.p or 1) < 0.001
 
@@ -62,7 +69,13 @@ def test_runs_with_another_gold_of_a_row_are_refused(tmp_path: Path) -> None:
     paths = []
     for name, gold in {"a": 3.0, "b": 2.0}.items():
         labels = [(GoldLabel("", 5.0 if n else gold, 3.0, bool(n)),) for n in range(4)]
-        paths.append(run(tmp_path / name, [row(f"row-{n}", 0.5, gold=each) for n, each in enumerate(labels)], **facts))
+        paths.append(
+            run(
+                tmp_path / name,
+                [row(f"row-{n}", 0.5, gold=each) for n, each in enumerate(labels)],
+                **facts,
+            )
+        )
     words = f"{paths[1]}: the gold label of row-0 is 2.0, and in {paths[0]} it is 3.0"
     with pytest.raises(RunDirectoryError, match=words):
         compare_runs([SavedRun.open(path) for path in paths], with_gold=True, rounds=100)
@@ -81,34 +94,51 @@ def test_kappa_of_scores_has_quadratic_weights_and_labels_of_a_row_are_drawn_tog
     assert single[0] == pytest.approx(
         cohen_kappa_score(list(map(int, gold)), list(map(int, judge)), weights="quadratic")
     )
-    twice = kappa_interval([(np.repeat(first, 4, 0), np.repeat(second, 4, 0))], np.repeat(np.arange(120), 4).tolist())
+    twice = kappa_interval(
+        [(np.repeat(first, 4, 0), np.repeat(second, 4, 0))], np.repeat(np.arange(120), 4).tolist()
+    )
     assert isinstance(twice, tuple) and twice[1] is not None
     widths = [each[1].high - each[1].low for each in (single, twice) if each[1] is not None]
-    assert widths[1] == pytest.approx(widths[0], rel=0.1), "four equal labels of a row say what one says"
+    assert widths[1] == pytest.approx(widths[0], rel=0.1), (
+        "four equal labels of a row say what one says"
+    )
     assert (
         kappa_interval([(first[:1] * 0, second[:1] * 0)], [0])
         == "gold and a judge give one and the same label to every row"
     )
 
 
-def test_command_prints_it_and_writes_it_to_page_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_it_and_writes_it_to_page_and_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [str(judged(tmp_path / name, drawn(seed, 0.6))) for name, seed in (("a", 1), ("b", 2))]
     page, numbers = tmp_path / "page.html", tmp_path / "numbers.json"
-    assert main([*words, "--gold", f"--html={page}", f"--json={numbers}", "--rounds=200"], prog="compare") == 0
+    assert (
+        main(
+            [*words, "--gold", f"--html={page}", f"--json={numbers}", "--rounds=200"],
+            prog="compare",
+        )
+        == 0
+    )
     printed = " ".join(capsys.readouterr().out.split())
     assert "Agreement with gold on 400 labels of 200 rows (accuracy)" in printed
     found = json.loads(numbers.read_bytes())["gold"]
     for agreement in found["runs"]:
         for value in (agreement["accuracy"], agreement["kappa"]):
             assert f"{value:.4f}" in printed and f"{value:.4f}" in page.read_text()
-    assert "B: McNemar's exact test: p " in printed and "B: McNemar&#39;s exact test: p " in page.read_text()
+    assert (
+        "B: McNemar's exact test: p " in printed
+        and "B: McNemar&#39;s exact test: p " in page.read_text()
+    )
 
 
 @pytest.mark.slow
 def test_runs_without_gold_labels_are_refused_with_the_way_to_get_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [str(run(tmp_path / name, [row("row-1", 1.0), row("row-2", 0.0)])) for name in ("a", "b")]
+    words = [
+        str(run(tmp_path / name, [row("row-1", 1.0), row("row-2", 0.0)])) for name in ("a", "b")
+    ]
     assert main([*words, "--gold"], prog="compare") == 2
     assert "no shared row has a gold label and a verdict in every run" in capsys.readouterr().err
     assert main(words, prog="compare") == 0

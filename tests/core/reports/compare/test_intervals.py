@@ -12,7 +12,9 @@ from tests.core.reports.compare.written import compare_runs, opened, row, rows_o
 
 
 def compared(folder: Path, *rows: Any) -> Any:
-    return compare_runs([opened(folder / str(number), each) for number, each in enumerate(rows)], rounds=100)
+    return compare_runs(
+        [opened(folder / str(number), each) for number, each in enumerate(rows)], rounds=100
+    )
 
 
 def test_twenty_wins_against_twenty_losses_have_intervals_with_a_width(tmp_path: Path) -> None:
@@ -26,7 +28,9 @@ def test_twenty_wins_against_twenty_losses_have_intervals_with_a_width(tmp_path:
     assert found.differences[0].settled
 
 
-def test_answers_of_several_models_to_a_prompt_are_one_observation_in_an_evaluation(tmp_path: Path) -> None:
+def test_answers_of_several_models_to_a_prompt_are_one_observation_in_an_evaluation(
+    tmp_path: Path,
+) -> None:
     """Four answers to each of twelve prompts, all of which change alike: as much as twelve rows say."""
     before, after = [0.0, 0.5, 1.0] * 4, [0.5, 0.5, 0.75] * 4
 
@@ -62,7 +66,17 @@ def test_of_several_runs_a_difference_is_settled_only_after_the_correction(
     assert main([*paths, "--rounds=100"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "The interval excludes 0; " not in shown
-    assert shown.count("The interval excludes 0, but not corrected for the number of runs (corrected p = 0.") == 1
+    assert (
+        shown.count(
+            "The interval excludes 0, but not corrected for the number of runs (corrected p = 0."
+        )
+        == 1
+    )
     found = compared(tmp_path / "again", *map(rows_of, (first, better, alike, alike)))
     assert [each.settled for each in found.differences] == [False, False, False]
-    assert found.differences[0].p < 0.05 < found.differences[0].p_corrected == pytest.approx(3 * found.differences[0].p)
+    assert (
+        found.differences[0].p
+        < 0.05
+        < found.differences[0].p_corrected
+        == pytest.approx(3 * found.differences[0].p)
+    )

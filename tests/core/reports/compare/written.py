@@ -23,7 +23,12 @@ PROTOCOL: Mapping[str, Any] = {
     "env.thinking_mode": False,
     "openai.extra_body": {},
 }
-DATASET: Mapping[str, Any] = {"name": "prompts.jsonl", "split": None, "rows": 500, "digest": "sha256:" + "cd" * 32}
+DATASET: Mapping[str, Any] = {
+    "name": "prompts.jsonl",
+    "split": None,
+    "rows": 500,
+    "digest": "sha256:" + "cd" * 32,
+}
 GENERAL: Mapping[str, Any] = {
     "environment": "arena_hard",
     "judgegym_version": "0.1.0",
@@ -52,7 +57,12 @@ def rows_of(values: Sequence[float], **fields: Any) -> list[Sample[Any]]:
 
 
 def run(
-    path: Path, rows: Sequence[Sample[Any]], /, *, protocol: Mapping[str, Any] | None = None, **general: Any
+    path: Path,
+    rows: Sequence[Sample[Any]],
+    /,
+    *,
+    protocol: Mapping[str, Any] | None = None,
+    **general: Any,
 ) -> Path:
     """A finished run; its protocol is the usual one with changes."""
     path.mkdir(parents=True)

@@ -24,9 +24,13 @@ def evaluate(run: Path, *flags: str) -> Ended:
 def label_all(run: Path, file: Path, values: Sequence[float]) -> Path:
     """Label the first rows of a run in turn with these values, as the label page does."""
     rows = [sample for sample in SavedRun.open(run).samples() if sample.headline is not None]
-    lines: list[dict[str, Any]] = [{"drawn": {"how": "random", "seed": 0, "rows": len(rows), "run": "-"}}]
+    lines: list[dict[str, Any]] = [
+        {"drawn": {"how": "random", "seed": 0, "rows": len(rows), "run": "-"}}
+    ]
     for sample, value in zip(rows, values, strict=False):
-        lines.append({"uid": sample.uid, "labeller": "ann", "label": value, "row": row_digest(sample)})
+        lines.append(
+            {"uid": sample.uid, "labeller": "ann", "label": value, "row": row_digest(sample)}
+        )
     return write_lines(file, lines)
 
 
@@ -55,7 +59,9 @@ def test_a_finished_evaluation_is_corrected_when_it_is_resumed_with_labels(tmp_p
 @pytest.mark.slow
 def test_labels_of_another_run_end_with_2_and_the_metrics_are_kept(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    labels = write_lines(tmp_path / "labels.jsonl", [{"uid": "row-77", "labeller": "ann", "label": 1}])
+    labels = write_lines(
+        tmp_path / "labels.jsonl", [{"uid": "row-77", "labeller": "ann", "label": 1}]
+    )
     ended = evaluate(run, f"--labels={labels}")
     assert (ended.code, (run / "metrics.json").exists()) == (2, True)
     assert f"{labels}: row 'row-77' is not in {run}; the labels are of another run" in ended.err
@@ -63,14 +69,22 @@ def test_labels_of_another_run_end_with_2_and_the_metrics_are_kept(tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", [None, "{}\n", ""])
-def test_a_file_that_holds_no_labels_is_said_before_anybody_is_asked(tmp_path: Path, content: str | None) -> None:
+def test_a_file_that_holds_no_labels_is_said_before_anybody_is_asked(
+    tmp_path: Path, content: str | None
+) -> None:
     labels = tmp_path / "labels.jsonl"
     if content is not None:
         labels.write_text(content)
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Q", "response": "3 points"}])
     for ended in (
         evaluate(tmp_path / "run", f"--labels={labels}"),
-        score(data, "--out", tmp_path / "out.jsonl", f"--labels={labels}", "--judge_base_url=http://127.0.0.1:1/v1"),
+        score(
+            data,
+            "--out",
+            tmp_path / "out.jsonl",
+            f"--labels={labels}",
+            "--judge_base_url=http://127.0.0.1:1/v1",
+        ),
     ):
         assert ended.code == 2
         assert str(labels) in ended.err and ended.err.count("\n") == 1, ended.err
@@ -82,7 +96,10 @@ def test_a_scored_file_is_corrected_and_its_responses_are_clusters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
-        {"prompt": f"Q {n}", "responses": [f"{n % 5 + 1} points {n}", f"{(3 * n) % 5 + 1} points {n}"]}
+        {
+            "prompt": f"Q {n}",
+            "responses": [f"{n % 5 + 1} points {n}", f"{(3 * n) % 5 + 1} points {n}"],
+        }
         for n in range(20)
     ]
     data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
@@ -109,11 +126,15 @@ def test_a_scored_file_is_corrected_and_its_responses_are_clusters(
 
 
 @pytest.mark.slow
-def test_report_refuses_labels_of_groups_and_damaged_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_refuses_labels_of_groups_and_damaged_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run, groups = tmp_path / "run", write_lines(tmp_path / "groups.jsonl", [{}])
     empty = write_lines(tmp_path / "empty.jsonl", [])
     assert evaluate(run).code == 0
-    damaged = write_lines(tmp_path / "labels.jsonl", [{"uid": "row-0", "labeller": "ann", "label": "good"}])
+    damaged = write_lines(
+        tmp_path / "labels.jsonl", [{"uid": "row-0", "labeller": "ann", "label": "good"}]
+    )
     for words, said in (
         ((groups, f"--labels={damaged}"), "holds groups"),
         ((run, f"--labels={damaged}"), f"{damaged}, line 1: not a label: label"),

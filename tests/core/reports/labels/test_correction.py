@@ -28,7 +28,10 @@ JUDGE = np.where(GENERATOR.random(200) < 0.85, TRUTH, 1 - TRUTH)
 
 
 def of_run(path: Path, values: Sequence[float] = JUDGE.tolist(), **facts: Any) -> SavedRun:
-    rows = [row(f"row-{n}", value, category="code" if n % 3 else "math") for n, value in enumerate(values)]
+    rows = [
+        row(f"row-{n}", value, category="code" if n % 3 else "math")
+        for n, value in enumerate(values)
+    ]
     return opened(path / "run", rows, **facts)
 
 
@@ -50,22 +53,34 @@ def said(number: CorrectedNumber) -> Any:
 def expected(found: CorrectedMean | str) -> Any:
     assert isinstance(found, CorrectedMean), found
     interval = found.interval.low, found.interval.high
-    return pytest.approx((found.value, *interval, found.labels_only.value, found.weight, found.effective_labels))
+    return pytest.approx(
+        (found.value, *interval, found.labels_only.value, found.weight, found.effective_labels)
+    )
 
 
 def test_a_win_rate_is_corrected_as_a_whole_and_by_category(tmp_path: Path) -> None:
-    run, labels = of_run(tmp_path), labelled(tmp_path, RANDOM, *(label(n, TRUTH[n]) for n in range(60)))
+    run, labels = (
+        of_run(tmp_path),
+        labelled(tmp_path, RANDOM, *(label(n, TRUTH[n]) for n in range(60))),
+    )
     found = correct_run(run, labels)
     given = np.where(np.arange(200) < 60, TRUTH, np.nan)
     assert said(found.whole) == expected(corrected_mean(JUDGE, given, kind="rate"))
     assert (found.whole.raw, found.whole.labels, found.whole.rows) == (JUDGE.mean(), 60, 200)
-    assert [each.name for each in found.categories] == ["code"], "math has 20 labels, and 30 are the fewest"
+    assert [each.name for each in found.categories] == ["code"], (
+        "math has 20 labels, and 30 are the fewest"
+    )
     code = np.arange(200) % 3 > 0
-    assert said(found.categories[0]) == expected(corrected_mean(JUDGE[code], given[code], kind="rate"))
+    assert said(found.categories[0]) == expected(
+        corrected_mean(JUDGE[code], given[code], kind="rate")
+    )
 
 
 def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: Path) -> None:
-    lines = [*(label(n, TRUTH[n]) for n in range(60)), *({**label(n, 1.0), "labeller": "ben"} for n in range(10))]
+    lines = [
+        *(label(n, TRUTH[n]) for n in range(60)),
+        *({**label(n, 1.0), "labeller": "ben"} for n in range(10)),
+    ]
     found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
     section, table = section_of(found), table_of(found)
     whole = found.whole
@@ -77,24 +92,41 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
     assert table.rows[0][:2] == ("judge alone", f"{JUDGE.mean():.4f}")
     assert table.rows[1] == ("corrected", f"{whole.value:.4f}", interval)
     fact = fact_of(found)[1]
-    for words in ("60 labels and the judge tell as much as", "(λ = 0.", "give the same label to", "of 10 rows"):
+    for words in (
+        "60 labels and the judge tell as much as",
+        "(λ = 0.",
+        "give the same label to",
+        "of 10 rows",
+    ):
         assert words in fact
         assert any(words in line.remark for line in section.lines)
     useless = labelled(tmp_path, RANDOM, *(label(n, 1 - JUDGE[n]) for n in range(40)))
-    assert "the judge adds nothing here (λ = 0)" in fact_of(correct_run(of_run(tmp_path / "other"), useless))[1]
+    assert (
+        "the judge adds nothing here (λ = 0)"
+        in fact_of(correct_run(of_run(tmp_path / "other"), useless))[1]
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([label(0, 1.0), label(1, 0.0), label(2, 1.0)], "labels were not drawn at random: no interval"),
+        (
+            [label(0, 1.0), label(1, 0.0), label(2, 1.0)],
+            "labels were not drawn at random: no interval",
+        ),
         ([RANDOM, label(0, 1.0)], "1 label, of 2 that are the fewest"),
         ([RANDOM, label(0, None), label(1, None)], "0 labels, of 2 that are the fewest"),
     ],
 )
-def test_without_a_number_or_an_interval_the_reason_is_said(tmp_path: Path, lines: list[Any], reason: str) -> None:
+def test_without_a_number_or_an_interval_the_reason_is_said(
+    tmp_path: Path, lines: list[Any], reason: str
+) -> None:
     found = correct_run(of_run(tmp_path), labelled(tmp_path, *lines))
-    assert (found.whole.interval, found.whole.labels_only_interval, found.whole.reason) == (None, None, reason)
+    assert (found.whole.interval, found.whole.labels_only_interval, found.whole.reason) == (
+        None,
+        None,
+        reason,
+    )
     assert (found.whole.value is None) == (len(lines) < 3 or lines[1] == label(0, None))
     assert any(reason in line.remark for line in section_of(found).lines)
     assert any(reason in cells[2] for cells in table_of(found).rows)
@@ -102,7 +134,9 @@ def test_without_a_number_or_an_interval_the_reason_is_said(tmp_path: Path, line
 
 def test_unequal_weights_have_no_corrected_number(tmp_path: Path) -> None:
     rows = [row(f"row-{n}", n % 2, weight=3.0 if n % 5 else 1.0) for n in range(20)]
-    found = correct_run(opened(tmp_path / "run", rows), labelled(tmp_path, RANDOM, label(0, 1.0), label(1, 0.0)))
+    found = correct_run(
+        opened(tmp_path / "run", rows), labelled(tmp_path, RANDOM, label(0, 1.0), label(1, 0.0))
+    )
     assert "unequal weights" in found.whole.reason
     same = [row(f"row-{n}", n % 2, weight=2.0) for n in range(20)]
     given = labelled(tmp_path, RANDOM, label(0, 1.0), label(1, 0.0))
@@ -112,12 +146,17 @@ def test_unequal_weights_have_no_corrected_number(tmp_path: Path) -> None:
 def test_labels_drawn_by_score_count_by_their_strata(tmp_path: Path) -> None:
     run = of_run(tmp_path)
     strata = strata_of({f"row-{n}": value for n, value in enumerate(JUDGE)})
-    sizes = [{"name": name, "rows": [*strata.values()].count(name)} for name in sorted({*strata.values()})]
+    sizes = [
+        {"name": name, "rows": [*strata.values()].count(name)}
+        for name in sorted({*strata.values()})
+    ]
     drawn = {"drawn": {"how": "by_score", "seed": 0, "rows": 200, "run": "", "strata": sizes}}
     given = [*np.flatnonzero(JUDGE == 0)[:25], *np.flatnonzero(JUDGE == 1)[:15]]
     found = correct_run(run, labelled(tmp_path, drawn, *(label(n, TRUTH[n]) for n in given)))
     columns = JUDGE, np.where(np.isin(np.arange(200), given), TRUTH, np.nan)
-    assert said(found.whole) == expected(corrected_mean(*columns, kind="rate", strata=JUDGE.astype(int)))
+    assert said(found.whole) == expected(
+        corrected_mean(*columns, kind="rate", strata=JUDGE.astype(int))
+    )
     sizes[0]["rows"] -= 1
     sizes[1]["rows"] += 1
     other = correct_run(run, labelled(tmp_path, drawn, *(label(n, TRUTH[n]) for n in given)))
@@ -133,20 +172,36 @@ def test_scores_are_means_and_responses_of_a_prompt_depend_on_each_other(tmp_pat
     found = correct_run(opened(tmp_path / "run", rows, **facts), labelled(tmp_path, *lines))
     given = np.where(np.arange(120) < 60, truth, np.nan)
     columns = values, given
-    assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) // 3, ends=UNIT))
-    equal = [row(f"row-{n}", value, question=f"Q {n % 60}", task_digest=f"{n}") for n, value in numbered]
+    assert said(found.whole) == expected(
+        corrected_mean(*columns, kind="mean", clusters=np.arange(120) // 3, ends=UNIT)
+    )
+    equal = [
+        row(f"row-{n}", value, question=f"Q {n % 60}", task_digest=f"{n}") for n, value in numbered
+    ]
     labels = labelled(tmp_path, RANDOM, *(label(n, truth[n]) for n in range(60)))
     found = correct_run(opened(tmp_path / "equal", equal, **facts), labels)
-    assert said(found.whole) == expected(corrected_mean(*columns, kind="mean", clusters=np.arange(120) % 60, ends=UNIT))
+    assert said(found.whole) == expected(
+        corrected_mean(*columns, kind="mean", clusters=np.arange(120) % 60, ends=UNIT)
+    )
 
 
-def test_prompts_in_the_same_words_are_no_cluster_if_what_they_show_is_another(tmp_path: Path) -> None:
+def test_prompts_in_the_same_words_are_no_cluster_if_what_they_show_is_another(
+    tmp_path: Path,
+) -> None:
     facts = {"environment": "score", "headline": "eval/mean_score", "headline_words": "mean score"}
     lines = [RANDOM, *(label(n, n % 4 / 4) for n in range(30))]
     places = np.arange(60)
-    alone = corrected_mean(places % 5 / 5, np.where(places < 30, places % 4 / 4, np.nan), kind="mean", ends=UNIT)
-    contexts = [row(f"row-{n}", n % 5 / 5, question="Sum it up", texts={"context": f"Page {n}"}) for n in range(60)]
-    images = [row(f"row-{n}", n % 5 / 5, question="What is [image 1]?", task_digest=f"{n}") for n in range(60)]
+    alone = corrected_mean(
+        places % 5 / 5, np.where(places < 30, places % 4 / 4, np.nan), kind="mean", ends=UNIT
+    )
+    contexts = [
+        row(f"row-{n}", n % 5 / 5, question="Sum it up", texts={"context": f"Page {n}"})
+        for n in range(60)
+    ]
+    images = [
+        row(f"row-{n}", n % 5 / 5, question="What is [image 1]?", task_digest=f"{n}")
+        for n in range(60)
+    ]
     for name, rows in {"contexts": contexts, "images": images}.items():
         found = correct_run(opened(tmp_path / name, rows, **facts), labelled(tmp_path, *lines))
         assert said(found.whole) == expected(alone)
@@ -167,10 +222,15 @@ def test_each_label_of_a_row_is_of_the_response_that_the_run_has(tmp_path: Path)
         ([label(999, None)], "row 'row-999' is not in"),
         ([label(0, 4.0)], "row 'row-0': expected a label from 0 to 1, found 4"),
         ([label(0, 1.0, row="other")], "row 'row-0' has another response in"),
-        ([{"drawn": {**RANDOM["drawn"], "run": "other"}}, label(0, 1.0)], "were drawn from another run than"),
+        (
+            [{"drawn": {**RANDOM["drawn"], "run": "other"}}, label(0, 1.0)],
+            "were drawn from another run than",
+        ),
     ],
 )
-def test_labels_that_are_not_of_the_run_are_refused(tmp_path: Path, lines: list[Any], words: str) -> None:
+def test_labels_that_are_not_of_the_run_are_refused(
+    tmp_path: Path, lines: list[Any], words: str
+) -> None:
     with pytest.raises(DataError, match=words) as error:
         correct_run(of_run(tmp_path, [0.0, 1.0, 1.0]), labelled(tmp_path, *lines))
     assert "labels.jsonl" in str(error.value)
@@ -180,7 +240,9 @@ def test_labels_of_the_run_by_its_digests_are_taken(tmp_path: Path) -> None:
     run = of_run(tmp_path, [0.0, 1.0, 1.0])
     digests = {each.uid: row_digest(each) for each in run.samples()}
     drawn = {"drawn": {**RANDOM["drawn"], "run": run_digest(digests)}}
-    assert correct_run(run, labelled(tmp_path, drawn, label(0, 1.0), label(1, 0.0))).whole.labels == 2
+    assert (
+        correct_run(run, labelled(tmp_path, drawn, label(0, 1.0), label(1, 0.0))).whole.labels == 2
+    )
     drawn["drawn"]["run"] = "of the same rows, one of which failed in this run"
     lines = [label(n, 1.0, row=digests[f"row-{n}"]) for n in range(2)]
     assert correct_run(run, labelled(tmp_path, drawn, *lines)).whole.labels == 2
@@ -199,7 +261,10 @@ def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
     lines += [{**label(0, 1.0), "labeller": "ben"}, {**label(1, None), "labeller": "ben"}]
     found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
     assert (found.undecided, found.whole.labels) == (2, 18)
-    said = "rows have no label but that; intervals hold if labels of the others are like theirs would be"
+    said = (
+        "rows have no label but that; intervals hold if labels of the others are like theirs would "
+        "be"
+    )
     assert f"cannot tell: 2, {said}" in fact_of(found)[1]
     assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
 
@@ -215,7 +280,9 @@ def test_runs_without_a_mean_over_rows_or_without_an_end_are_refused(tmp_path: P
 
 
 def test_a_correction_is_read_back_from_metrics_json(tmp_path: Path) -> None:
-    found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *(label(n, TRUTH[n]) for n in range(40))))
+    found = correct_run(
+        of_run(tmp_path), labelled(tmp_path, RANDOM, *(label(n, TRUTH[n]) for n in range(40)))
+    )
     assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
     assert read_correction(of_run(tmp_path / "without")) is None
     assert read_correction(of_run(tmp_path / "other", corrected={"whole": 3})) is None

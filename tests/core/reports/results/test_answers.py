@@ -40,17 +40,23 @@ def call(row: str, text: str, number: int = 0, **choice: Any) -> bytes:
         "model": "m",
         "messages": [{"role": "user", "content": f"Question of {row}"}],
         "parameters": {},
-        "answer": {"choices": [{**dict.fromkeys(("reasoning", "refusal", "tokens")), **choices[0]}]},
+        "answer": {
+            "choices": [{**dict.fromkeys(("reasoning", "refusal", "tokens")), **choices[0]}]
+        },
     }
     answer = line["answer"]
     assert isinstance(answer, dict)
-    answer |= {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": None, "cached_tokens": 0}}
+    answer |= {
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": None, "cached_tokens": 0}
+    }
     answer |= {"latency_s": 0.1, "attempts": 1, "cached": False}
     return json.dumps({"call": line}).encode() + b"\n"
 
 
 def test_row_that_the_policy_never_answered_is_there_with_its_reason(tmp_path: Path) -> None:
-    path = written(tmp_path / "run", [sample("a")], [sample("b", "policy_failed"), sample("c", "judge_failed")])
+    path = written(
+        tmp_path / "run", [sample("a")], [sample("b", "policy_failed"), sample("c", "judge_failed")]
+    )
     found = answers(path, "a", "b", "c")
     assert (found["b"].completions, found["b"].policy_error) == ((), "b: no answer")
     assert found["c"].completions == (Completion("answer to c"),)
@@ -58,7 +64,9 @@ def test_row_that_the_policy_never_answered_is_there_with_its_reason(tmp_path: P
 
 def test_last_line_of_a_row_counts_and_a_finished_one_before_a_failed_one(tmp_path: Path) -> None:
     lines = [sample("a", completions=(Completion(text),)) for text in ("at first", "at last")]
-    path = written(tmp_path / "run", lines, [sample("a", "policy_failed"), sample("b", "judge_failed")])
+    path = written(
+        tmp_path / "run", lines, [sample("a", "policy_failed"), sample("b", "judge_failed")]
+    )
     with (path / "samples.jsonl").open("ab") as file:
         file.write(sample("b", completions=(Completion("torn"),)).to_line()[:-9])
     found = answers(path, "a", "b")
@@ -87,13 +95,17 @@ def test_file_that_is_replaced_is_read_to_the_end_as_it_was(tmp_path: Path) -> N
 
 def test_sample_without_a_completion_is_of_several_candidates(tmp_path: Path) -> None:
     path = written(tmp_path / "run", [sample("a", completions=())])
-    with pytest.raises(RunDirectoryError, match=r"samples.jsonl, line 1: row 'a': there are no completions of one"):
+    with pytest.raises(
+        RunDirectoryError, match=r"samples.jsonl, line 1: row 'a': there are no completions of one"
+    ):
         _ = answers(path, "a")["a"]
 
 
 def test_ledger_is_read_by_the_settings_of_the_run(tmp_path: Path) -> None:
     path = written(tmp_path / "run", [])
-    (path / "config.yaml").write_text("env: {thinking_mode: true, min_response_length: 4, judge_model_name: j}\n")
+    (path / "config.yaml").write_text(
+        "env: {thinking_mode: true, min_response_length: 4, judge_model_name: j}\n"
+    )
     ledger = [
         call("a", "<think>Hm.</think> No.", finish_reason="length"),
         call("b", "No thought."),
@@ -106,10 +118,18 @@ def test_ledger_is_read_by_the_settings_of_the_run(tmp_path: Path) -> None:
     (path / "calls.jsonl").write_bytes(b"".join(ledger))
     found = answers(path, "a", "b", "c")
     assert found["a"].completions == (Completion("No.", "Hm.", None, "length", short=True),)
-    assert found["b"].completions == (Completion("A second attempt.", "Yes.", None, "stop"),), "the last one counts"
-    assert found["c"].completions == (Completion("I will not.", "", "no_open_tag", "content_filter"),)
+    assert found["b"].completions == (Completion("A second attempt.", "Yes.", None, "stop"),), (
+        "the last one counts"
+    )
+    assert found["c"].completions == (
+        Completion("I will not.", "", "no_open_tag", "content_filter"),
+    )
     assert (found["a"].question, found["a"].asked) == (None, ("Question of a",))
-    assert [file.name for file, _ in found.files] == ["samples.jsonl", "failures.jsonl", "calls.jsonl"]
+    assert [file.name for file, _ in found.files] == [
+        "samples.jsonl",
+        "failures.jsonl",
+        "calls.jsonl",
+    ]
 
 
 def test_row_whose_first_conversation_is_not_answered_is_lacking(tmp_path: Path) -> None:
@@ -127,14 +147,18 @@ def test_settings_of_a_ledger_that_are_wrong_are_named(tmp_path: Path) -> None:
         answers(path, "a")
 
 
-@pytest.mark.parametrize("named", ["run", "run/samples.jsonl", "run/failures.jsonl", "run/calls.jsonl.gz"])
+@pytest.mark.parametrize(
+    "named", ["run", "run/samples.jsonl", "run/failures.jsonl", "run/calls.jsonl.gz"]
+)
 def test_run_is_named_by_its_directory_or_one_of_its_files(tmp_path: Path, named: str) -> None:
     path = written(tmp_path / "run", [sample()], general=GENERAL)
     assert run_of(tmp_path / named) == path
     assert subject_of(tmp_path / named) == "a-policy"
 
 
-@pytest.mark.parametrize("named", ["answers.jsonl", "gpt-4.1.jsonl", "run/config.yaml", "samples.jsonl", "none"])
+@pytest.mark.parametrize(
+    "named", ["answers.jsonl", "gpt-4.1.jsonl", "run/config.yaml", "samples.jsonl", "none"]
+)
 def test_any_other_file_is_a_file_of_answers(tmp_path: Path, named: str) -> None:
     written(tmp_path / "run", [sample()], general=GENERAL)
     (tmp_path / "samples.jsonl").write_text("{}\n")
@@ -142,7 +166,9 @@ def test_any_other_file_is_a_file_of_answers(tmp_path: Path, named: str) -> None
     assert subject_of(tmp_path / named) == Path(named).stem
 
 
-def test_samples_without_the_settings_of_their_run_are_known_by_their_fields(tmp_path: Path) -> None:
+def test_samples_without_the_settings_of_their_run_are_known_by_their_fields(
+    tmp_path: Path,
+) -> None:
     path = written(tmp_path / "run", [sample()])
     (path / "config.yaml").unlink(missing_ok=True)
     assert run_of(path / "samples.jsonl") == path
@@ -152,11 +178,17 @@ def test_samples_without_the_settings_of_their_run_are_known_by_their_fields(tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", ["lines", "ledger"])
-def test_memory_holds_places_of_lines_and_compressed_answers_of_a_ledger(tmp_path: Path, of: str) -> None:
+def test_memory_holds_places_of_lines_and_compressed_answers_of_a_ledger(
+    tmp_path: Path, of: str
+) -> None:
     uids = [f"row-{number:08d}" for number in range(COUNT)]
     text = "x" * LENGTH
     samples: list[Sample[Any]] = [sample(uid, completions=(Completion(text),)) for uid in uids]
-    path = written(tmp_path / "run", samples if of == "lines" else [], general=GENERAL if of == "lines" else None)
+    path = written(
+        tmp_path / "run",
+        samples if of == "lines" else [],
+        general=GENERAL if of == "lines" else None,
+    )
     if of == "ledger":
         (path / "calls.jsonl").write_bytes(b"".join(call(uid, text) for uid in uids))
     _ = answers(path, uids[0])[uids[0]]  # what is imported or built once

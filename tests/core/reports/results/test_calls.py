@@ -30,10 +30,22 @@ def ledger(path: Path, rows: list[tuple[str, int | None]]) -> None:
     lines = [b'{"sent":1}\n']
     for uid, group in rows:
         for number in range(2):
-            messages = [Message(role="system", content=SHARED), Message(role="user", content=text_of(uid))]
-            facts = {"id": None, "row": uid, "group": group, "key": "k", "part": 0, "has_verdict": True}
+            messages = [
+                Message(role="system", content=SHARED),
+                Message(role="user", content=text_of(uid)),
+            ]
+            facts = {
+                "id": None,
+                "row": uid,
+                "group": group,
+                "key": "k",
+                "part": 0,
+                "has_verdict": True,
+            }
             asked = CallKey(f"game_{number}", 0, "judge", messages, {"temperature": 0.5})
-            answer = ChatResponse((Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1)
+            answer = ChatResponse(
+                (Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1
+            )
             lines.append(call_line(facts, asked, answer, texts))
     (path / "calls.jsonl").write_bytes(b"".join(lines))
 
@@ -80,7 +92,9 @@ def test_a_run_without_a_ledger_has_no_calls(tmp_path: Path) -> None:
     assert CallsOfRows.read(tmp_path).of("row-0") == []
 
 
-def test_a_damaged_part_of_a_compressed_ledger_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_part_of_a_compressed_ledger_is_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     ledger(tmp_path, [("row-0", None)])
     packed(tmp_path)
     path = tmp_path / "calls.jsonl.gz"
@@ -128,7 +142,11 @@ def test_a_call_of_another_form_is_skipped(tmp_path: Path) -> None:
             {"choices": [{"text": "x", "tokens": None}], "latency_s": float("nan")},
         ],
     }
-    for damaged in (7, [], *({**call, place: value} for place, values in others.items() for value in values)):
+    for damaged in (
+        7,
+        [],
+        *({**call, place: value} for place, values in others.items() for value in values),
+    ):
         lines[1] = {"call": damaged}
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         assert len(list(read_calls(tmp_path))) == whole - 1, damaged

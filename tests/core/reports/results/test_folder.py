@@ -27,7 +27,9 @@ def groups(folder: Path, name: str = "groups") -> Path:
     return folder / f"{name}.jsonl"
 
 
-def test_runs_evaluations_of_serve_and_files_of_groups_are_found_at_any_depth(tmp_path: Path) -> None:
+def test_runs_evaluations_of_serve_and_files_of_groups_are_found_at_any_depth(
+    tmp_path: Path,
+) -> None:
     written(tmp_path / "one", [sample()], general=GENERAL)
     written(tmp_path / "serve" / "step-10", [sample()])
     groups(tmp_path / "process")
@@ -36,10 +38,21 @@ def test_runs_evaluations_of_serve_and_files_of_groups_are_found_at_any_depth(tm
     written(tmp_path / "a" / "b" / "c" / "e" / "too deep", [sample()])
     written(tmp_path / ".hidden", [sample()])
     written(tmp_path / "one" / "within", [sample()])
-    assert names(tmp_path) == ["a/b/c/d", "one", "process/groups.jsonl", "process/groups.run/step-2", "serve/step-10"]
+    assert names(tmp_path) == [
+        "a/b/c/d",
+        "one",
+        "process/groups.jsonl",
+        "process/groups.run/step-2",
+        "serve/step-10",
+    ]
     found = {run.path.name: run for run in runs_in(tmp_path)}
-    assert isinstance(found["one"], SavedRun) and not isinstance(found["groups.jsonl"], UnreadableRun)
-    assert isinstance(found["groups.jsonl"], SavedGroups) and found["groups.jsonl"].run.policy == "a-policy"
+    assert isinstance(found["one"], SavedRun) and not isinstance(
+        found["groups.jsonl"], UnreadableRun
+    )
+    assert (
+        isinstance(found["groups.jsonl"], SavedGroups)
+        and found["groups.jsonl"].run.policy == "a-policy"
+    )
     assert names(tmp_path / "process" / "groups.run" / "step-2") == ["."]
 
 
@@ -61,10 +74,16 @@ def test_no_symbolic_link_is_followed(tmp_path: Path) -> None:
 def test_damaged_settings_of_groups_are_told(tmp_path: Path) -> None:
     groups(tmp_path).with_suffix(".run").joinpath("config.yaml").write_text("env: [")
     (run,) = runs_in(tmp_path)
-    assert isinstance(run, UnreadableRun) and "config.yaml" in run.reason and run.path.name == "groups.jsonl"
+    assert (
+        isinstance(run, UnreadableRun)
+        and "config.yaml" in run.reason
+        and run.path.name == "groups.jsonl"
+    )
 
 
-def test_a_folder_that_may_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_read_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(tmp_path / "one", [sample()], general=GENERAL)
     (tmp_path / "closed").mkdir()
     listed = Path.iterdir
@@ -97,7 +116,9 @@ def test_the_folder_may_be_the_current_one(tmp_path: Path, monkeypatch: pytest.M
     assert names(Path()) == ["one"]
 
 
-def test_a_run_that_is_removed_while_it_is_read_ends_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_removed_while_it_is_read_ends_no_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(tmp_path / "one", [sample()])
     written(tmp_path / "two", [sample()], general=GENERAL)
 

@@ -25,7 +25,11 @@ GENERAL = {
     "headline": "eval/overall_winrate",
     "headline_words": "win rate",
 }
-VALUES = {"eval/overall_winrate": 0.5, "eval/overall_winrate_ci_low": 0.25, "eval/overall_winrate_ci_high": 0.75}
+VALUES = {
+    "eval/overall_winrate": 0.5,
+    "eval/overall_winrate_ci_low": 0.25,
+    "eval/overall_winrate_ci_high": 0.75,
+}
 
 
 def written(
@@ -37,7 +41,9 @@ def written(
 ) -> Path:
     """A run directory; without `general` the run is not complete."""
     path.mkdir(parents=True)
-    (path / "config.yaml").write_text("env: {judge_model_name: b-judge}\nopenai: {model_name: b-policy}\n")
+    (path / "config.yaml").write_text(
+        "env: {judge_model_name: b-judge}\nopenai: {model_name: b-policy}\n"
+    )
     (path / "samples.jsonl").write_bytes(b"".join(each.to_line() for each in samples))
     (path / "failures.jsonl").write_bytes(b"".join(each.to_line() for each in failures or []))
     if general is not None:
@@ -47,10 +53,14 @@ def written(
 
 
 def test_a_complete_run_says_who_was_judged_by_whom_and_how_it_ended(tmp_path: Path) -> None:
-    run = SavedRun.open(written(tmp_path / "run", [sample()], general=GENERAL, **{"eval/cost": None}))
+    run = SavedRun.open(
+        written(tmp_path / "run", [sample()], general=GENERAL, **{"eval/cost": None})
+    )
     assert (run.environment, run.policy, run.judge) == ("arena_hard", "a-policy", "a-judge")
     assert run.date.isoformat() == "2026-11-01T10:00:00+00:00" and run.is_complete
-    assert run.headline == HeadlineOfRun("eval/overall_winrate", "win rate", 0.5, Interval(0.25, 0.75))
+    assert run.headline == HeadlineOfRun(
+        "eval/overall_winrate", "win rate", 0.5, Interval(0.25, 0.75)
+    )
     assert run.metrics == {**VALUES, "eval/cost": None}
 
 
@@ -61,15 +71,24 @@ def test_metrics_of_before_the_headline_had_words_name_it_by_its_metric(tmp_path
 
 
 def test_a_run_without_metrics_says_what_its_settings_say(tmp_path: Path) -> None:
-    run = SavedRun.open(written(tmp_path / "arena_hard--b-policy--b-judge--20261101-100000", [sample()]))
+    run = SavedRun.open(
+        written(tmp_path / "arena_hard--b-policy--b-judge--20261101-100000", [sample()])
+    )
     assert (run.environment, run.policy, run.judge) == ("arena_hard", "b-policy", "b-judge")
     assert run.headline is None and run.metrics == {} and not run.is_complete
     assert SavedRun.open(written(tmp_path / "step-10", [sample()])).environment == ""
 
 
 def test_rows_are_read_with_all_that_their_lines_hold(tmp_path: Path) -> None:
-    fields = {"headline": HeadlineTerm(1.5, 2.0), "texts": {"baseline": "b"}, "orders": {"model_is_a": 1.0}}
-    made, failed = sample("row-0", **fields), sample("row-1", "judge_failed", texts={"baseline": "c"})
+    fields = {
+        "headline": HeadlineTerm(1.5, 2.0),
+        "texts": {"baseline": "b"},
+        "orders": {"model_is_a": 1.0},
+    }
+    made, failed = (
+        sample("row-0", **fields),
+        sample("row-1", "judge_failed", texts={"baseline": "c"}),
+    )
     first, second = SavedRun.open(written(tmp_path / "run", [made], [failed], GENERAL)).samples()
     assert (first.uid, first.category, first.question) == (made.uid, made.category, made.question)
     assert (first.completions, first.run, first.score) == (made.completions, made.run, made.score)
@@ -92,7 +111,11 @@ def test_lines_of_before_the_fields_were_kept_have_none_of_them(tmp_path: Path) 
 
 def test_a_row_of_an_interrupted_run_is_there_once_with_its_last_line(tmp_path: Path) -> None:
     again = [sample("row-0", question="before"), sample("row-1"), sample("row-0", question="after")]
-    failures = [sample("row-1", "judge_failed"), sample("row-2", "unparsable"), sample("row-2", "policy_failed")]
+    failures = [
+        sample("row-1", "judge_failed"),
+        sample("row-2", "unparsable"),
+        sample("row-2", "policy_failed"),
+    ]
     path = written(tmp_path / "run", again, failures)
     with (path / "samples.jsonl").open("ab") as file:
         file.write(b'{"uid":"row-3","torn')
@@ -123,7 +146,12 @@ def test_what_is_no_run_directory_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_a_damaged_file_or_a_pipe_in_its_place_is_named_and_not_read(tmp_path: Path) -> None:
     damaged = {
-        "metrics.json": ["{", "[]", '{"config_general": []}', '{"config_general": {}, "results": {"all": 7}}'],
+        "metrics.json": [
+            "{",
+            "[]",
+            '{"config_general": []}',
+            '{"config_general": {}, "results": {"all": 7}}',
+        ],
         "config.yaml": ["env: [", "- env"],
     }
     for name, texts in damaged.items():
@@ -140,7 +168,9 @@ def test_a_damaged_file_or_a_pipe_in_its_place_is_named_and_not_read(tmp_path: P
             SavedRun.open(path)
 
 
-@pytest.mark.parametrize("said", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "2026-99-99", 7])
+@pytest.mark.parametrize(
+    "said", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "2026-99-99", 7]
+)
 def test_a_date_that_no_clock_shows_is_that_of_the_files(tmp_path: Path, said: Any) -> None:
     run = SavedRun.open(written(tmp_path / "run", [sample()], general={**GENERAL, "date": said}))
     assert abs(run.date.timestamp() - (tmp_path / "run" / "config.yaml").stat().st_mtime) < 60
@@ -149,7 +179,9 @@ def test_a_date_that_no_clock_shows_is_that_of_the_files(tmp_path: Path, said: A
 
 def test_a_metric_that_is_no_finite_number_is_not_known(tmp_path: Path) -> None:
     for number, value in enumerate([float("nan"), float("inf"), 10**400, True, "0.5"]):
-        path = written(tmp_path / str(number), [sample()], general=GENERAL, **{"eval/overall_winrate": value})
+        path = written(
+            tmp_path / str(number), [sample()], general=GENERAL, **{"eval/overall_winrate": value}
+        )
         run = SavedRun.open(path)
         assert run.metrics.get("eval/overall_winrate") is None and run.headline is None
 
@@ -165,7 +197,11 @@ def test_a_damaged_line_is_skipped(tmp_path: Path, general: dict[str, Any] | Non
 
 
 def test_runs_of_a_folder_come_newest_first_with_those_that_cannot_be_read(tmp_path: Path) -> None:
-    dated = {"old": "2026-11-01T10:00:00+00:00", "new": "2026-11-03T10:00:00+02:00", "middle": "2026-11-02T10:00:00"}
+    dated = {
+        "old": "2026-11-01T10:00:00+00:00",
+        "new": "2026-11-03T10:00:00+02:00",
+        "middle": "2026-11-02T10:00:00",
+    }
     for name, date in dated.items():
         written(tmp_path / "serve" / name, [sample()], general={**GENERAL, "date": date})
     (written(tmp_path / "damaged", [], general=GENERAL) / "metrics.json").write_text("{")
@@ -188,5 +224,7 @@ def test_run_in_progress_that_judges_given_answers_is_named_after_them(tmp_path:
         ("runs/of-then/samples.jsonl", "of-then"),
         ("null", "b-policy"),
     ):
-        (path / "config.yaml").write_text(f"env: {{model_answers: {answers}}}\nopenai: {{model_name: b-policy}}\n")
+        (path / "config.yaml").write_text(
+            f"env: {{model_answers: {answers}}}\nopenai: {{model_name: b-policy}}\n"
+        )
         assert SavedRun.open(path).policy == name

@@ -10,9 +10,12 @@ ATTACK = (
     "<script>window.ran = true; alert(1)</script>"
     '<img src="https://example.org/x.png" onerror="window.ran = true">'
     "<svg onload=window.ran=true></svg><iframe src=javascript:parent.ran=true></iframe>"
-    "\" ' onfocus=window.ran=true autofocus x=` &lt; &#60; \\u003c \\x3c ${window.ran = true} {{ 7 * 7 }} {% raw %}"
-    " [a](javascript:window.ran=true) ![b](https://example.org/y.png) <style>* { display: none }</style>"
-    " \u202e\u2066\u200b\u200d\ufeff\u2028\u2029\x00\x08\x1b[31m\x7f\ud800\udfff \r\n🙂 e\u0301 漢 <!--<script> "
+    "\" ' onfocus=window.ran=true autofocus x=` &lt; &#60; \\u003c \\x3c ${window.ran = true} {{ 7 "
+    "* 7 }} {% raw %}"
+    " [a](javascript:window.ran=true) ![b](https://example.org/y.png) <style>* { display: none "
+    "}</style>"
+    " \u202e\u2066\u200b\u200d\ufeff\u2028\u2029\x00\x08\x1b[31m\x7f\ud800\udfff \r\n🙂 e\u0301 漢 "
+    "<!--<script> "
 )
 SVG = (
     b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="parent.ran = true">'

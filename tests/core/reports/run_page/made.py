@@ -20,14 +20,31 @@ HEAD: View = {
     "total": 0,
     "tables": [],
 }
-SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="%s"/></svg>'
+SVG = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" '
+    b'fill="%s"/></svg>'
+)
 CHART = {
     "title": "Scores",
     "light": SVG % b"teal",
     "dark": SVG % b"orange",
     "description": "how many rows have which score",
 }
-WORDS = ["the", "answer", "of", "a", "model", "is", "compared", "with", "another", "and", "judged", "by", "how"]
+WORDS = [
+    "the",
+    "answer",
+    "of",
+    "a",
+    "model",
+    "is",
+    "compared",
+    "with",
+    "another",
+    "and",
+    "judged",
+    "by",
+    "how",
+]
 
 
 def replace(value: View, /, **changes: object) -> View:
@@ -80,7 +97,10 @@ def detail(uid: str, **changes: object) -> View:
         "id": uid,
         "error": None,
         "conversation": [named("user", f"The question of {uid}")],
-        "texts": [named("baseline", f"The baseline's answer to {uid}"), named("rubric", "Be exact.")],
+        "texts": [
+            named("baseline", f"The baseline's answer to {uid}"),
+            named("rubric", "Be exact."),
+        ],
         "completions": [completion_view("answer", f"The answer to {uid}")],
         "calls": [call("game_1"), call("game_2")],
         "judgment": {"games": [{"verdict": "A>B", "score": 1}, {"verdict": "B>A", "score": 0}]},
@@ -117,7 +137,9 @@ def arena_like(count: int, characters: int = 18_000, seed: int = 1) -> Iterator[
     chance = random.Random(seed)
     for number in range(count):
         uid = f"row-{number:05}"
-        question, answer, baseline = (prose(chance, characters * part // 100) for part in (10, 30, 30))
+        question, answer, baseline = (
+            prose(chance, characters * part // 100) for part in (10, 30, 30)
+        )
         games = [
             call(
                 name,

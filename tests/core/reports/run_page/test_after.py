@@ -24,7 +24,9 @@ def full(error: int = errno.ENOSPC) -> OSError:
 
 
 @pytest.mark.slow
-def test_a_disk_that_refuses_for_a_while_gets_the_page_later(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_refuses_for_a_while_gets_the_page_later(
+    arena: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writes, tries = page.write_report, list[Path]()
 
     def refused_at_first(path: Path) -> Path:

@@ -40,13 +40,17 @@ second line
 """
 
 
-def opened(browser: Any, path: Path, item: Item, *, kind: str = "rows", query: str = "", **options: Any) -> Any:
+def opened(
+    browser: Any, path: Path, item: Item, *, kind: str = "rows", query: str = "", **options: Any
+) -> Any:
     written(path, [item], replace(HEAD, kind=kind, total=1))
     return watched(browser, f"{path.as_uri()}#{item[0]['id']}{query}", **options)
 
 
 def text_of(seen: Watched, title: str, nth: int = 0) -> str:
-    return str(seen.page.locator(f".text-box[aria-label='{title}'] .text-body").nth(nth).text_content())
+    return str(
+        seen.page.locator(f".text-box[aria-label='{title}'] .text-body").nth(nth).text_content()
+    )
 
 
 def unfold(seen: Watched) -> None:
@@ -54,7 +58,10 @@ def unfold(seen: Watched) -> None:
     seen.page.wait_for_selector(".item-facts")
     while seen.page.locator("#detail details:not([open])").count():
         seen.page.locator("#detail details:not([open]) > summary").first.click()
-        seen.until("[...document.querySelectorAll('#detail details')].every(e => !e.open || e.children.length > 1)")
+        seen.until(
+            "[...document.querySelectorAll('#detail details')].every(e => !e.open || "
+            "e.children.length > 1)"
+        )
 
 
 @pytest.fixture
@@ -62,7 +69,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "report.html"
 
 
-def test_answer_and_baseline_are_side_by_side_and_stacked_on_a_phone(browser: Any, path: Path) -> None:
+def test_answer_and_baseline_are_side_by_side_and_stacked_on_a_phone(
+    browser: Any, path: Path
+) -> None:
     places = {}
     for width in (1200, 375):
         with opened(browser, path, (summary("a"), detail("a")), width=width) as seen:
@@ -111,8 +120,12 @@ def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Pat
     ]
     with opened(browser, path, (summary("a"), detail("a", calls=calls))) as seen:
         seen.page.wait_for_selector("#detail summary")
-        first, second = (seen.page.inner_text(f"summary:has-text('{name}')") for name in ("game_1", "game_2"))
-        assert "judge-model · 1,200 (100 cached) + 300 tokens · 2.34 s · 2 attempts · $0.0012" in first
+        first, second = (
+            seen.page.inner_text(f"summary:has-text('{name}')") for name in ("game_1", "game_2")
+        )
+        assert (
+            "judge-model · 1,200 (100 cached) + 300 tokens · 2.34 s · 2 attempts · $0.0012" in first
+        )
         assert "finish reason length" in first
         assert "game_2, vote 2 no verdict" in " ".join(second.split())
         assert "from the judgment cache" in second
@@ -124,15 +137,24 @@ def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Pat
         seen.assert_clean()
 
 
-def test_turns_follow_each_other_with_their_scores_and_tools_are_folded(browser: Any, path: Path) -> None:
-    turns = [turn_view("assistant", "Let me look."), turn_view("tool (search)", "<b>two cats</b>" * 3)]
+def test_turns_follow_each_other_with_their_scores_and_tools_are_folded(
+    browser: Any, path: Path
+) -> None:
+    turns = [
+        turn_view("assistant", "Let me look."),
+        turn_view("tool (search)", "<b>two cats</b>" * 3),
+    ]
     completions = [
         completion_view("turn 1", "Cats.", is_judged=True, turn_score=0.25),
         completion_view("turn 2", "Dogs.", asked="And <i>dogs</i>?", turns=turns),
     ]
-    with opened(browser, path, (summary("a"), detail("a", completions=completions, texts=[]))) as seen:
+    with opened(
+        browser, path, (summary("a"), detail("a", completions=completions, texts=[]))
+    ) as seen:
         seen.page.wait_for_selector(".text-box.judged")
-        titles = seen.page.locator(".column .text-box").evaluate_all("boxes => boxes.map(e => e.ariaLabel)")
+        titles = seen.page.locator(".column .text-box").evaluate_all(
+            "boxes => boxes.map(e => e.ariaLabel)"
+        )
         assert titles == ["turn 1", "user", "assistant"]
         assert seen.page.locator(".text-box.judged").count() == 1
         assert "judged, score 0.25" in seen.page.inner_text(".text-box.judged .note")
@@ -144,8 +166,16 @@ def test_turns_follow_each_other_with_their_scores_and_tools_are_folded(browser:
 
 def test_thinking_is_folded_and_judgments_are_trees(browser: Any, path: Path) -> None:
     completions = [completion_view("answer", "Yes.", "I wonder.", ["cut off"])]
-    critique = {"rounds": [{"text": "better\nnow"}], "none": None, "empty": [], "many": list(range(500))}
-    item = (summary("a"), detail("a", completions=completions, texts=[], critique=critique, error="it broke"))
+    critique = {
+        "rounds": [{"text": "better\nnow"}],
+        "none": None,
+        "empty": [],
+        "many": list(range(500)),
+    }
+    item = (
+        summary("a"),
+        detail("a", completions=completions, texts=[], critique=critique, error="it broke"),
+    )
     with opened(browser, path, item) as seen:
         seen.page.wait_for_selector(".tree")
         assert "I wonder." not in seen.page.inner_text("#detail")
@@ -163,7 +193,9 @@ def test_thinking_is_folded_and_judgments_are_trees(browser: Any, path: Path) ->
         seen.assert_clean()
 
 
-def test_a_group_shows_its_rollouts_with_rewards_and_how_they_were_compared(browser: Any, path: Path) -> None:
+def test_a_group_shows_its_rollouts_with_rewards_and_how_they_were_compared(
+    browser: Any, path: Path
+) -> None:
     rollouts = [
         completion_view(
             f"rollout {number}",
@@ -174,15 +206,26 @@ def test_a_group_shows_its_rollouts_with_rewards_and_how_they_were_compared(brow
             explanation="well argued",
             calls=[call(f"judge_{number}")],
         )
-        for number, (reward, status) in enumerate([(0.5, "ok"), (-1.0, "ok"), (None, "judge_failed")])
+        for number, (reward, status) in enumerate(
+            [(0.5, "ok"), (-1.0, "ok"), (None, "judge_failed")]
+        )
     ]
     hostile = "place 1 of 2: <img src=x onerror='window.ran = true'>"
-    rollouts[0]["seen"], compared = hostile, "Compared with each other by a listwise judge, in 2 calls."
-    item = (summary("7", label=None), detail("7", completions=rollouts, texts=[], calls=[], comparison=compared))
+    rollouts[0]["seen"], compared = (
+        hostile,
+        "Compared with each other by a listwise judge, in 2 calls.",
+    )
+    item = (
+        summary("7", label=None),
+        detail("7", completions=rollouts, texts=[], calls=[], comparison=compared),
+    )
     with opened(browser, path, item, kind="groups") as seen:
         seen.page.wait_for_selector(".rollout")
         assert seen.page.inner_text("h1#detail-title") == "Group 7"
-        summaries = [" ".join(text.split()) for text in seen.page.locator(".rollout > summary").all_inner_texts()]
+        summaries = [
+            " ".join(text.split())
+            for text in seen.page.locator(".rollout > summary").all_inner_texts()
+        ]
         assert summaries[0].startswith("rollout 0 reward 0.5 · better")
         assert summaries[2].startswith("rollout 2 no reward")
         assert compared in seen.page.inner_text("section[aria-label='Rollouts'] > .note")
@@ -201,22 +244,32 @@ def test_a_group_shows_its_rollouts_with_rewards_and_how_they_were_compared(brow
 
 def test_markdown_is_rendered_to_elements_that_can_do_nothing(browser: Any, path: Path) -> None:
     completions = [completion_view("answer", MARKDOWN, "", [])]
-    with opened(browser, path, (summary("a"), detail("a", completions=completions, texts=[]))) as seen:
+    with opened(
+        browser, path, (summary("a"), detail("a", completions=completions, texts=[]))
+    ) as seen:
         seen.page.locator(".column button", has_text="Rendered").click()
         page, shown = seen.page, seen.page.locator(".markdown")
         assert shown.locator("h3").inner_text() == "Title"
         assert shown.locator("strong").first.inner_text() == "bold and inner"
         assert shown.locator("strong em").inner_text() == "and inner"
         assert shown.locator("p code").inner_text() == "code **not bold**"
-        assert "*stars* and a_b_c and 2 * 3 * 4\nsecond line" in shown.locator("p").first.inner_text()
+        assert (
+            "*stars* and a_b_c and 2 * 3 * 4\nsecond line" in shown.locator("p").first.inner_text()
+        )
         assert shown.locator("ul > li").all_inner_texts()[0] == "one"
         assert shown.locator("ul ol > li").all_inner_texts() == ["inner", "second"]
         assert shown.locator("> ol").get_attribute("start") == "3"
         assert shown.locator("> ol > li").all_inner_texts() == ["third", "fourth"]
         assert shown.locator("td").all_inner_texts() == ["1", "2"]
         assert shown.locator("pre").inner_text() == "<script>window.ran = true</script>"
-        assert 'quote <b onclick="window.ran = true">no markup</b>' in shown.locator("blockquote").inner_text()
-        assert "link (javascript:window.ran=true) image: image (https://example.org/x.png)" in shown.inner_text()
+        assert (
+            'quote <b onclick="window.ran = true">no markup</b>'
+            in shown.locator("blockquote").inner_text()
+        )
+        assert (
+            "link (javascript:window.ran=true) image: image (https://example.org/x.png)"
+            in shown.inner_text()
+        )
         assert shown.locator("del").inner_text() == "gone"
         assert shown.locator("hr").count() == 1
         assert shown.locator("a, img, script, iframe, b, [onclick], [href], [src]").count() == 0
@@ -228,7 +281,23 @@ def test_markdown_is_rendered_to_elements_that_can_do_nothing(browser: Any, path
 
 def test_markdown_takes_no_more_time_than_its_length(browser: Any, path: Path) -> None:
     """Each delimiter looks for its counterpart at most once; what that takes is counted, not timed."""
-    units = ["**", "*a ", "[", "[a](", "`", "``a", "> ", "- ", "_", "|a|\n|-|\n", "1. ", "~~a", "\\", "#", "\n"]
+    units = [
+        "**",
+        "*a ",
+        "[",
+        "[a](",
+        "`",
+        "``a",
+        "> ",
+        "- ",
+        "_",
+        "|a|\n|-|\n",
+        "1. ",
+        "~~a",
+        "\\",
+        "#",
+        "\n",
+    ]
     for unit in units:  # none hangs
         answer = completion_view("answer", unit * (60_000 // len(unit)))
         with opened(browser, path, (summary("a"), detail("a", completions=[answer]))) as seen:
@@ -262,7 +331,10 @@ def test_searched_words_are_highlighted_and_folded_places_say_so(browser: Any, p
 
 def test_a_megabyte_of_answer_is_shown_in_parts_and_can_be_copied(browser: Any, path: Path) -> None:
     text = "0123456789" * 100_000 + "the end"
-    item = (summary("a"), detail("a", completions=[completion_view("answer", text, "", [])], texts=[]))
+    item = (
+        summary("a"),
+        detail("a", completions=[completion_view("answer", text, "", [])], texts=[]),
+    )
     with opened(browser, path, item, permissions=["clipboard-read", "clipboard-write"]) as seen:
         seen.page.wait_for_selector(".column pre")
         assert seen.page.locator(".column pre").evaluate("e => e.textContent.length") == 50_000
@@ -289,7 +361,9 @@ def test_a_browser_that_cannot_unpack_says_so_and_still_lists(browser: Any, path
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 375])
-def test_nothing_scrolls_sideways_on_a_phone(browser: Any, path: Path, width: int, scheme: str) -> None:
+def test_nothing_scrolls_sideways_on_a_phone(
+    browser: Any, path: Path, width: int, scheme: str
+) -> None:
     wide = "w" * 5000
     texts = [named("baseline", wide), named(wide, wide)]
     calls = [call(wide, model=wide)]
@@ -322,7 +396,11 @@ def test_controls_have_names_and_the_focus_is_seen(browser: Any, path: Path) -> 
         page.wait_for_selector(".row-link")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
         assert page.get_by_role("searchbox", name="Search in all texts").count() == 1
-        for role, name in (("combobox", "Sort"), ("spinbutton", "Score from"), ("spinbutton", "to")):
+        for role, name in (
+            ("combobox", "Sort"),
+            ("spinbutton", "Score from"),
+            ("spinbutton", "to"),
+        ):
             assert page.get_by_role(role, name=name, exact=True).count() == 1
         assert page.get_by_role("list", name="Samples").get_by_role("link").count() == 1
         seen.assert_clean()
@@ -338,9 +416,21 @@ def test_a_printed_item_is_whole_and_without_controls(browser: Any, path: Path) 
 
 @pytest.mark.parametrize("is_scored", [False, True])
 def test_parts_of_a_reward_have_bars(browser: Any, tmp_path: Path, is_scored: bool) -> None:
-    parts = {"style": 0.75, "style.raw": 4.0, "length": 1.0, "length.raw": 1.0, "x.y": 3, "bad": "1", "bad.raw": 1}
-    judgment = parts if is_scored else {"parts": parts, "contributions": {"style": 0.375, "length": 0.0}}
-    with opened(browser, tmp_path / "page.html", (summary("a"), detail("a", judgment=judgment))) as seen:
+    parts = {
+        "style": 0.75,
+        "style.raw": 4.0,
+        "length": 1.0,
+        "length.raw": 1.0,
+        "x.y": 3,
+        "bad": "1",
+        "bad.raw": 1,
+    }
+    judgment = (
+        parts if is_scored else {"parts": parts, "contributions": {"style": 0.375, "length": 0.0}}
+    )
+    with opened(
+        browser, tmp_path / "page.html", (summary("a"), detail("a", judgment=judgment))
+    ) as seen:
         rows = seen.page.locator("[aria-label='Parts of the reward'] tr")
         seen.page.wait_for_selector("meter")
         texts = [row.locator("td").all_text_contents() for row in rows.all()]
@@ -351,7 +441,13 @@ def test_parts_of_a_reward_have_bars(browser: Any, tmp_path: Path, is_scored: bo
 
 
 def test_criteria_are_a_table_with_all_votes(browser: Any, tmp_path: Path) -> None:
-    line = {"name": "cites", "text": "Cites.", "points": -4, "verdict": "met", "votes": ["met", "unmet", "met"]}
+    line = {
+        "name": "cites",
+        "text": "Cites.",
+        "points": -4,
+        "verdict": "met",
+        "votes": ["met", "unmet", "met"],
+    }
     said = {**line, "quote": "see [1]", "reason": "<b>It</b> does."}
     item = summary("a"), detail("a", judgment={"criteria": [said, 7, {"votes": "x"}]})
     with opened(browser, tmp_path / "page.html", item) as seen:

@@ -38,7 +38,9 @@ def attack(kind: str) -> tuple[View, Item]:
     )
     full = detail("a", error="e", completions=[filled], calls=[call(reasoning="r")], critique={})
     full |= {"comparison": "c", "verdict": ["v"], "said": [text]}
-    full["judgment"] = {"criteria": [{"name": "n", "text": "t", "verdict": "v", "quote": "q", "reason": "r"}]}
+    full["judgment"] = {
+        "criteria": [{"name": "n", "text": "t", "verdict": "v", "quote": "q", "reason": "r"}]
+    }
     item = attacked(summary("a"), "summary"), attacked(full, "detail")
     item[1]["id"] = item[0]["id"]
     return replace(attacked(head, "head"), kind=kind, total=2), item
@@ -52,7 +54,9 @@ def everything_opened(seen: Watched) -> str:
     page.click(".row-link >> nth=0")
     unfold(seen)
     shown += page.evaluate("document.getElementById('detail').textContent")
-    page.evaluate("document.querySelectorAll('#detail [aria-pressed]').forEach(button => button.click())")
+    page.evaluate(
+        "document.querySelectorAll('#detail [aria-pressed]').forEach(button => button.click())"
+    )
     assert page.locator(".markdown").count() > 3
     page.keyboard.press("Escape")
     page.wait_for_selector(".row-link")
@@ -70,7 +74,11 @@ def test_a_hostile_text_in_every_field_runs_nothing_and_is_shown(
         shown = everything_opened(seen)
         missing = {
             field
-            for field in {*paths(head, "head"), *paths(item[0], "summary"), *paths(item[1], "detail")}
+            for field in {
+                *paths(head, "head"),
+                *paths(item[0], "summary"),
+                *paths(item[1], "detail"),
+            }
             if field not in shown and not any(hidden in field for hidden in NOT_SHOWN[kind])
         }
         assert missing <= {"head.kind", "head.charts.description"}
@@ -80,9 +88,18 @@ def test_a_hostile_text_in_every_field_runs_nothing_and_is_shown(
         seen.until("!document.getElementById('count').textContent.includes('searching')")
         seen.page.wait_for_timeout(200)
         assert seen.page.evaluate("window.ran") is None
-        assert seen.page.locator("#detail script, #detail img, #detail iframe, #detail svg, #detail style").count() == 0
+        assert (
+            seen.page.locator(
+                "#detail script, #detail img, #detail iframe, #detail svg, #detail style"
+            ).count()
+            == 0
+        )
         seen.assert_clean()
-        assert seen.page.locator("img").first.get_attribute("alt").startswith("head.charts.description;</script>")
+        assert (
+            seen.page.locator("img")
+            .first.get_attribute("alt")
+            .startswith("head.charts.description;</script>")
+        )
 
 
 def test_a_hostile_id_is_opened_by_its_link(browser: Any, tmp_path: Path) -> None:
@@ -96,13 +113,17 @@ def test_a_hostile_id_is_opened_by_its_link(browser: Any, tmp_path: Path) -> Non
             again.assert_clean()
 
 
-def test_no_direction_leaks_and_what_cannot_be_seen_has_a_sign(browser: Any, tmp_path: Path) -> None:
+def test_no_direction_leaks_and_what_cannot_be_seen_has_a_sign(
+    browser: Any, tmp_path: Path
+) -> None:
     text = "safe \u202e txet \u202c\u200b\u200b\u200b\x00 fam: 👨‍👩‍👧 می‌خواهم a\u200db"
     item = (
         summary("\u202eid", start=text, category="\u202ecat"),
         detail("\u202eid", completions=[completion_view(text, text, "", [])]),
     )
-    with watched(browser, written(tmp_path / "report.html", [item], replace(HEAD, title=text, total=1))) as seen:
+    with watched(
+        browser, written(tmp_path / "report.html", [item], replace(HEAD, title=text, total=1))
+    ) as seen:
         page = seen.page
         page.wait_for_selector(".row-link")
         assert page.locator("h1 .sign").all_text_contents() == [
@@ -110,7 +131,11 @@ def test_no_direction_leaks_and_what_cannot_be_seen_has_a_sign(browser: Any, tmp
             "PDF ZWSP ZWSP ZWSP",
             "ZWJ",
         ]  # NUL: no document may hold it
-        assert page.locator(".row-start .sign").all_text_contents() == ["RLO", "PDF ZWSP ZWSP ZWSP +1", "ZWJ"]
+        assert page.locator(".row-start .sign").all_text_contents() == [
+            "RLO",
+            "PDF ZWSP ZWSP ZWSP +1",
+            "ZWJ",
+        ]
         page.click(".row-link")
         page.wait_for_selector(".column")
         assert "\u202e" not in page.evaluate("document.getElementById('detail').textContent")
@@ -119,11 +144,18 @@ def test_no_direction_leaks_and_what_cannot_be_seen_has_a_sign(browser: Any, tmp
 
 
 @pytest.mark.parametrize("unit", ["\u200b", "\u200ba", "<", "\n", "🙂", "\u202e🙂", "a"])
-def test_a_megabyte_of_one_kind_in_every_text_does_not_hang(browser: Any, tmp_path: Path, unit: str) -> None:
+def test_a_megabyte_of_one_kind_in_every_text_does_not_hang(
+    browser: Any, tmp_path: Path, unit: str
+) -> None:
     text = unit * (1_000_000 // len(unit))
     completions = [completion_view("answer", text, text, [])]
-    item = (summary("a"), detail("a", completions=completions, texts=[named("baseline", text)], error=text[:1000]))
-    with watched(browser, written(tmp_path / "report.html", [item], replace(HEAD, total=1))) as seen:
+    item = (
+        summary("a"),
+        detail("a", completions=completions, texts=[named("baseline", text)], error=text[:1000]),
+    )
+    with watched(
+        browser, written(tmp_path / "report.html", [item], replace(HEAD, total=1))
+    ) as seen:
         seen.page.click(".row-link")
         seen.page.wait_for_selector(".column pre")
         seen.page.locator(".column button", has_text="Rendered").first.click()
@@ -136,12 +168,16 @@ def test_a_megabyte_of_one_kind_in_every_text_does_not_hang(browser: Any, tmp_pa
 
 def test_a_script_that_is_put_into_the_file_is_blocked(browser: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "report.html", [(summary("a"), detail("a"))], HEAD)
-    injected = b"<script>window.ran = true</script><p onclick='window.ran = true' id=injected>injected</p>"
+    injected = (
+        b"<script>window.ran = true</script><p onclick='window.ran = true' id=injected>injected</p>"
+    )
     path.write_bytes(path.read_bytes().replace(b"</body>", injected + b"</body>"))
     with watched(browser, path) as seen:
         seen.page.wait_for_selector(".row-link")
         seen.page.evaluate("document.getElementById('injected').click()")
-        seen.page.evaluate("document.body.append(Object.assign(document.createElement('script'), {async: true}))")
+        seen.page.evaluate(
+            "document.body.append(Object.assign(document.createElement('script'), {async: true}))"
+        )
         assert seen.page.evaluate("window.ran") is None
         assert len(seen.refusals) >= 2
         assert {directive[:10] for directive in seen.refusals} == {"script-src"}
@@ -150,6 +186,8 @@ def test_a_script_that_is_put_into_the_file_is_blocked(browser: Any, tmp_path: P
 def test_the_attack_is_one_where_it_is_not_guarded_against(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "naive.html"
     path.write_bytes(f"<!DOCTYPE html><title>t</title><p>{ATTACK}</p>".encode("utf-8", "replace"))
-    with watched(browser, path, is_blank=True) as seen:  # its dialog may come before the first paint
+    with watched(
+        browser, path, is_blank=True
+    ) as seen:  # its dialog may come before the first paint
         assert seen.page.evaluate("window.ran") is True
         assert seen.dialogs == ["1"]

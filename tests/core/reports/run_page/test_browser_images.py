@@ -19,7 +19,9 @@ REMOTE, LOCAL = "http://127.0.0.1:9/a.png", data_url(png(40, 30))
 def call_with(*urls: str) -> RecordedCall:
     images = [Image(url, mark=f"[image {number}]") for number, url in enumerate(urls, start=1)]
     message = Message(role="user", content="Q", images=images)
-    return RecordedCall("row-1", None, "score", 0, "m", (message,), {}, ChatResponse((Choice("A"),)), True)
+    return RecordedCall(
+        "row-1", None, "score", 0, "m", (message,), {}, ChatResponse((Choice("A"),)), True
+    )
 
 
 def test_a_file_of_the_run_is_data_and_anything_else_an_address(tmp_path: Path) -> None:
@@ -46,7 +48,11 @@ def test_images_are_drawn_from_data_alone(browser: Any, tmp_path: Path) -> None:
         {"title": "[image 1]", "url": "images/a.png", "data": LOCAL},
         {"title": "[image 2]", "url": REMOTE, "data": ""},
         {"title": "[image 3]", "url": "x", "data": REMOTE},
-        {"title": '<img src="x">', "url": 'javascript:"x"', "data": "data:image/svg+xml;base64,PHN2Zy8+"},
+        {
+            "title": '<img src="x">',
+            "url": 'javascript:"x"',
+            "data": "data:image/svg+xml;base64,PHN2Zy8+",
+        },
     ]
     item = (summary("row-1"), detail("row-1", images=images))
     path = written(tmp_path / "page.html", [item], replace(HEAD, total=1))

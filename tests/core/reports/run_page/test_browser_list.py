@@ -11,7 +11,15 @@ import pytest
 
 from judgegym.reports.run_page.items import Item, completion_view
 from tests.chromium import Watched, needs_chromium, watched
-from tests.core.reports.run_page.made import HEAD, arena_like, call, detail, replace, summary, written
+from tests.core.reports.run_page.made import (
+    HEAD,
+    arena_like,
+    call,
+    detail,
+    replace,
+    summary,
+    written,
+)
 
 pytestmark = needs_chromium
 
@@ -19,14 +27,38 @@ ODD = 'a/b?c=d&e#f%20"<b> \u202eé🙂 ..'
 """An id with whatever an address or a document might take for something else."""
 
 ITEMS: list[Item] = [
-    (summary("one", category="math", score=0.25, value=0.25, label="loss", length=30, seconds=3.0), detail("one")),
-    (summary("two", category="code", score=1.0, length=20, seconds=1.0, judge_cost=None), detail("two")),
     (
-        summary("three", category=None, score=None, value=None, label=None, status="judge_failed", failed=True),
+        summary(
+            "one", category="math", score=0.25, value=0.25, label="loss", length=30, seconds=3.0
+        ),
+        detail("one"),
+    ),
+    (
+        summary("two", category="code", score=1.0, length=20, seconds=1.0, judge_cost=None),
+        detail("two"),
+    ),
+    (
+        summary(
+            "three",
+            category=None,
+            score=None,
+            value=None,
+            label=None,
+            status="judge_failed",
+            failed=True,
+        ),
         detail("three", error="the judge was away", completions=[]),
     ),
     (
-        summary("four", score=0.5, value=0.5, label="tie", orders_disagree=True, length=10, judge_cost=0.5),
+        summary(
+            "four",
+            score=0.5,
+            value=0.5,
+            label="tie",
+            orders_disagree=True,
+            length=10,
+            judge_cost=0.5,
+        ),
         detail("four", calls=[call(answer="A rare Word of the judge [[A=B]]", verdict_at=None)]),
     ),
     (
@@ -38,7 +70,9 @@ ITEMS: list[Item] = [
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("page") / "report.html", ITEMS, replace(HEAD, total=len(ITEMS)))
+    return written(
+        tmp_path_factory.mktemp("page") / "report.html", ITEMS, replace(HEAD, total=len(ITEMS))
+    )
 
 
 @pytest.fixture
@@ -50,7 +84,10 @@ def seen(browser: Any, path: Path) -> Iterator[Watched]:
 
 
 def ids(seen: Watched) -> list[str]:
-    return [text.strip() for text in seen.page.locator(".row-id").evaluate_all("all => all.map(e => e.textContent)")]
+    return [
+        text.strip()
+        for text in seen.page.locator(".row-id").evaluate_all("all => all.map(e => e.textContent)")
+    ]
 
 
 def until_ids(seen: Watched, *wanted: str) -> None:
@@ -88,7 +125,9 @@ def test_a_filter_shows_its_items_and_their_count(seen: Watched) -> None:
         assert seen.page.inner_text("#count") == "5 samples"
 
 
-def test_filters_are_combined_and_one_that_all_pass_is_in_the_links_of_the_rows(seen: Watched) -> None:
+def test_filters_are_combined_and_one_that_all_pass_is_in_the_links_of_the_rows(
+    seen: Watched,
+) -> None:
     seen.page.fill("#min", "0.2")
     until_ids(seen, "one", "two", "four")
     seen.page.fill("#max", "0.5")
@@ -107,7 +146,9 @@ def test_filters_are_combined_and_one_that_all_pass_is_in_the_links_of_the_rows(
     assert seen.page.url.endswith("#two?q=question")
 
 
-def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: Any, tmp_path: Path) -> None:
+def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(
+    browser: Any, tmp_path: Path
+) -> None:
     differs = {"one": True, "two": False, "three": None}
     items = [(summary(name, gold_differs=known), detail(name)) for name, known in differs.items()]
     page = written(tmp_path / "gold.html", items, replace(HEAD, total=3))
@@ -116,7 +157,9 @@ def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: A
         seen.page.uncheck("#gold")
         until_ids(seen, "one", "two", "three")
         seen.assert_clean()
-    without = written(tmp_path / "none.html", [(summary("one"), detail("one"))], replace(HEAD, total=1))
+    without = written(
+        tmp_path / "none.html", [(summary("one"), detail("one"))], replace(HEAD, total=1)
+    )
     with watched(browser, without.as_uri()) as seen:
         until_ids(seen, "one")
         assert not seen.page.is_visible("#gold")
@@ -124,12 +167,36 @@ def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: A
 
 def test_an_order_puts_unknown_values_last(seen: Watched) -> None:
     for order, forwards, backwards in (
-        ("worst", ["three", SHOWN_ODD, "one", "four", "two"], ["two", "four", "one", SHOWN_ODD, "three"]),
-        ("score", [SHOWN_ODD, "one", "four", "two", "three"], ["two", "four", "one", SHOWN_ODD, "three"]),
-        ("length", ["four", "two", "one", "three", SHOWN_ODD], ["three", SHOWN_ODD, "one", "two", "four"]),
-        ("cost", ["one", "three", SHOWN_ODD, "four", "two"], ["four", "one", "three", SHOWN_ODD, "two"]),
-        ("seconds", ["two", "three", "four", "one", SHOWN_ODD], [SHOWN_ODD, "one", "three", "four", "two"]),
-        ("", ["one", "two", "three", "four", SHOWN_ODD], [SHOWN_ODD, "four", "three", "two", "one"]),
+        (
+            "worst",
+            ["three", SHOWN_ODD, "one", "four", "two"],
+            ["two", "four", "one", SHOWN_ODD, "three"],
+        ),
+        (
+            "score",
+            [SHOWN_ODD, "one", "four", "two", "three"],
+            ["two", "four", "one", SHOWN_ODD, "three"],
+        ),
+        (
+            "length",
+            ["four", "two", "one", "three", SHOWN_ODD],
+            ["three", SHOWN_ODD, "one", "two", "four"],
+        ),
+        (
+            "cost",
+            ["one", "three", SHOWN_ODD, "four", "two"],
+            ["four", "one", "three", SHOWN_ODD, "two"],
+        ),
+        (
+            "seconds",
+            ["two", "three", "four", "one", SHOWN_ODD],
+            [SHOWN_ODD, "one", "three", "four", "two"],
+        ),
+        (
+            "",
+            ["one", "two", "three", "four", SHOWN_ODD],
+            [SHOWN_ODD, "four", "three", "two", "one"],
+        ),
     ):
         seen.page.select_option("#sort", order)
         until_ids(seen, *forwards)
@@ -224,7 +291,9 @@ def test_a_link_reproduces_item_filters_and_order(browser: Any, path: Path, seen
         seen.until("document.getElementById('place').textContent === '1 of 1'")
         again.page.keyboard.press("Escape")
         until_ids(again, SHOWN_ODD)
-        controls = {name: again.page.input_value(name) for name in ("#q", "#outcome", "#sort", "#category")}
+        controls = {
+            name: again.page.input_value(name) for name in ("#q", "#outcome", "#sort", "#category")
+        }
         assert controls == {"#q": "word", "#outcome": "=loss", "#sort": "length", "#category": "*"}
         assert again.page.is_checked("#reverse")
         again.assert_clean()
@@ -238,7 +307,14 @@ def test_a_link_that_is_made_of_the_id_alone_opens_its_item_and_one_that_means_n
             seen.page.wait_for_selector(".item-facts")
             assert heading(seen).replace("RLO", "\u202e") == item["id"]
             seen.assert_clean()
-    for fragment in ("no-such-row", "%", "%E0%A4%A", "detail", "q", "?min=word&category=nothing&x=1"):
+    for fragment in (
+        "no-such-row",
+        "%",
+        "%E0%A4%A",
+        "detail",
+        "q",
+        "?min=word&category=nothing&x=1",
+    ):
         with watched(browser, f"{path.as_uri()}#{fragment}") as seen:
             if fragment.startswith("?"):
                 seen.until("document.getElementById('count').textContent === '0 of 5 samples'")
@@ -257,10 +333,15 @@ def test_the_copied_link_is_the_one_of_what_is_shown(browser: Any, path: Path) -
         seen.page.wait_for_selector(".text-box")
         seen.page.click("text=Copy link")
         seen.page.wait_for_selector("text=Copied")
-        assert seen.page.evaluate("navigator.clipboard.readText()") == f"{path.as_uri()}#one?outcome=loss"
+        assert (
+            seen.page.evaluate("navigator.clipboard.readText()")
+            == f"{path.as_uri()}#one?outcome=loss"
+        )
 
 
-def test_of_two_thousand_rows_only_those_in_view_are_in_the_document(browser: Any, tmp_path: Path) -> None:
+def test_of_two_thousand_rows_only_those_in_view_are_in_the_document(
+    browser: Any, tmp_path: Path
+) -> None:
     path = written(tmp_path / "report.html", arena_like(2000, 400), replace(HEAD, total=2000))
     with watched(browser, path) as seen:
         page = seen.page
@@ -274,19 +355,29 @@ def test_of_two_thousand_rows_only_those_in_view_are_in_the_document(browser: An
         page.wait_for_selector(".text-box")
         page.keyboard.press("Escape")
         page.wait_for_selector("text=row-01999")
-        assert page.evaluate("document.activeElement.querySelector('.row-id').textContent") == "row-01999"
+        assert (
+            page.evaluate("document.activeElement.querySelector('.row-id').textContent")
+            == "row-01999"
+        )
         page.keyboard.press("j")
         page.keyboard.press("k")
-        assert page.evaluate("document.activeElement.querySelector('.row-id').textContent") == "row-01998"
+        assert (
+            page.evaluate("document.activeElement.querySelector('.row-id').textContent")
+            == "row-01998"
+        )
         seen.assert_clean()
 
 
-def test_a_page_of_a_part_of_the_run_says_so_and_one_of_no_rows_is_an_empty_list(browser: Any, tmp_path: Path) -> None:
+def test_a_page_of_a_part_of_the_run_says_so_and_one_of_no_rows_is_an_empty_list(
+    browser: Any, tmp_path: Path
+) -> None:
     path = written(tmp_path / "report.html", ITEMS, replace(HEAD, total=100_000))
     with watched(browser, path.as_uri() + "#elsewhere") as seen:
         assert "It holds 5 of 100,000." in seen.page.inner_text("#detail-parts")
         seen.page.keyboard.press("Escape")
-        seen.until("document.getElementById('count').textContent === '5 samples (the run has 100,000)'")
+        seen.until(
+            "document.getElementById('count').textContent === '5 samples (the run has 100,000)'"
+        )
     with watched(browser, written(tmp_path / "empty.html", [])) as seen:
         assert seen.page.inner_text("#count") == "0 samples"
         seen.page.keyboard.press("j")
@@ -294,11 +385,17 @@ def test_a_page_of_a_part_of_the_run_says_so_and_one_of_no_rows_is_an_empty_list
 
 
 def test_long_labels_are_shown_from_where_they_differ(browser: Any, tmp_path: Path) -> None:
-    labels = ["harmful=no coherent=yes correct=no", "harmful=no coherent=yes correct=yes", "harmful=no coherent=no"]
+    labels = [
+        "harmful=no coherent=yes correct=no",
+        "harmful=no coherent=yes correct=yes",
+        "harmful=no coherent=no",
+    ]
     many = [(summary(str(n), label=label), detail(str(n))) for n, label in enumerate(labels)]
     with watched(browser, written(tmp_path / "report.html", many, HEAD)) as seen:
         seen.page.wait_for_selector(".row-link")
-        shown = seen.page.locator(".row-outcome .badge").evaluate_all("all => all.map(e => e.textContent)")
+        shown = seen.page.locator(".row-outcome .badge").evaluate_all(
+            "all => all.map(e => e.textContent)"
+        )
         assert shown == ["… coherent=yes correct=no", "… coherent=yes correct=yes", labels[2]], (
             "a short one stays whole"
         )

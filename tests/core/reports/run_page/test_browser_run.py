@@ -49,7 +49,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--env.write_report=True",
     ]
     command = [sys.executable, str(SCRIPT), "evaluate", "--offline", *options]
-    subprocess.run(command, check=True, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True)
+    subprocess.run(
+        command, check=True, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True
+    )
     return folder / "run"
 
 
@@ -69,7 +71,9 @@ def test_filters_order_search_and_keys_show_what_is_in_the_files(browser: Any, r
         page.select_option("#category", "=category 3")
         seen.until("document.getElementById('count').textContent === '100 of 500 samples'")
         page.fill("#min", "1")
-        wins = sum(sample["category"] == "category 3" and sample["score"] == 1 for sample in samples)
+        wins = sum(
+            sample["category"] == "category 3" and sample["score"] == 1 for sample in samples
+        )
         seen.until(f"document.getElementById('count').textContent === '{wins} of 500 samples'")
         page.click("#clear")
         page.select_option("#sort", "length")
@@ -80,11 +84,16 @@ def test_filters_order_search_and_keys_show_what_is_in_the_files(browser: Any, r
         seen.until("document.getElementById('count').textContent === '1 of 500 samples'")
         page.click(".row-link")
         page.wait_for_selector(".column")
-        assert page.locator("section[aria-label^=Answer] pre").first.text_content() == samples[123]["model_answer"]
+        assert (
+            page.locator("section[aria-label^=Answer] pre").first.text_content()
+            == samples[123]["model_answer"]
+        )
         assert page.locator("h3", has_text="Answer beside baseline").count() == 1
         page.locator("summary", has_text="game_1").click()
         page.wait_for_selector(".text-box mark")
-        assert re.fullmatch(r"\[\[[AB][>=][AB]\]\]", str(page.locator(".text-box mark").first.text_content()))
+        assert re.fullmatch(
+            r"\[\[[AB][>=][AB]\]\]", str(page.locator(".text-box mark").first.text_content())
+        )
         asked = page.locator("details:has(.call-name) .text-box").all_text_contents()
         assert any(samples[123]["model_answer"] in text for text in asked)
         page.keyboard.press("Escape")
@@ -97,5 +106,8 @@ def test_filters_order_search_and_keys_show_what_is_in_the_files(browser: Any, r
             page.keyboard.press("j")
         seen.until("document.getElementById('place').textContent === '31 of 500'")
         last = samples[30]["uid"].removeprefix("row-")
-        seen.until(f"document.querySelector('section[aria-label^=Answer] pre').textContent.endsWith(' {last}')")
+        seen.until(
+            "document.querySelector('section[aria-label^=Answer] pre').textContent.endsWith(' "
+            f"{last}')"
+        )
         seen.assert_clean()

@@ -37,7 +37,9 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     assert len(of_ann) == 2 and ann.score == pytest.approx(sum(of_ann) / 2)
     assert ann.title == f"ann, scored {ann.score:.4g}" and bob.title.startswith("bob, scored ")
     assert cid.title == "cid" and cid.score is None and "not today" in cid.notes[0]
-    assert [message.text for message in detail.conversation] == ["Question 0?"], "which all three were asked"
+    assert [message.text for message in detail.conversation] == ["Question 0?"], (
+        "which all three were asked"
+    )
     assert summary.length == sum(map(len, answers))
 
 
@@ -47,13 +49,24 @@ def sample_of(detail: JSON) -> Sample[JSON]:
 
 def test_other_details_have_no_candidates() -> None:
     answers: list[JSON] = [7, ["x", {}], {"candidate": "a"}]
-    for detail in (None, 7, [], {}, *({"answers": each} for each in answers), {"games": [], "cells": [7]}):
+    for detail in (
+        None,
+        7,
+        [],
+        {},
+        *({"answers": each} for each in answers),
+        {"games": [], "cells": [7]},
+    ):
         assert completions_of(sample_of(detail)) == []
 
 
-def test_a_candidate_without_a_cell_has_no_score_and_the_page_shows_why_an_answer_is_wrong() -> None:
+def test_a_candidate_without_a_cell_has_no_score_and_the_page_shows_why_an_answer_is_wrong() -> (
+    None
+):
     answer: JSON = {"candidate": "a", "answer": "A.", "error": "the answer is wrong"}
-    (found,) = completions_of(sample_of({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]}))
+    (found,) = completions_of(
+        sample_of({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]})
+    )
     assert (found["title"], found["text"], found["score"]) == ("a", "A.", None)
     assert found["notes"] == ["the answer is wrong"]
 

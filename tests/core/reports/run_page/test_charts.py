@@ -19,7 +19,15 @@ from tests.core.reports.run_page.test_figures import row
 from tests.forking import ROOT
 
 WORDS = Words("win rate")
-EVIL = ("</text><script>alert(1)</script>", "$\\frac{", "a\x00b\x1b[0m", "\u202egnp.exe", "日本語 😀", "", "x" * 500)
+EVIL = (
+    "</text><script>alert(1)</script>",
+    "$\\frac{",
+    "a\x00b\x1b[0m",
+    "\u202egnp.exe",
+    "日本語 😀",
+    "",
+    "x" * 500,
+)
 
 
 def of_rows(count: int, *, categories: tuple[str, ...] = ("math", "code")) -> RunFigures:
@@ -72,7 +80,9 @@ def test_images_do_not_grow_with_the_rows() -> None:
 def test_names_of_categories_are_text_in_one_short_line() -> None:
     chart = drawn(of_rows(70, categories=EVIL))["Win rate by category"]
     texts = [
-        "".join(each.itertext()) for each in ElementTree.fromstring(chart["light"]).iter() if each.tag.endswith("text")
+        "".join(each.itertext())
+        for each in ElementTree.fromstring(chart["light"]).iter()
+        if each.tag.endswith("text")
     ]
     assert "$\\frac{ (10)" in texts, "no formula"
     assert "a b [0m (10)" in texts
@@ -109,7 +119,9 @@ def test_charts_without_anything_to_draw_are_left_out() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("home", ["missing/home", "/proc"])
-def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home: str, tmp_path: Path) -> None:
+def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(
+    home: str, tmp_path: Path
+) -> None:
     code = (
         "from tests.core.reports.run_page.test_charts import EVIL, drawn, of_rows\n"
         "import warnings; warnings.simplefilter('always')\n"
@@ -118,7 +130,9 @@ def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home:
     variables = {**os.environ, "HOME": home, "PYTHONPATH": str(ROOT)}
     for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         variables.pop(name, None)
-    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, timeout=100)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, timeout=100
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"6\n", b"")
 
 
@@ -137,7 +151,9 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
 
 
 @pytest.mark.slow
-def test_few_values_that_lie_close_are_drawn_in_bins_and_a_host_keeps_its_own_settings_of_matplotlib() -> None:
+def test_few_values_that_lie_close_are_drawn_in_bins_and_a_host_keeps_its_own_settings_of_matplotlib() -> (
+    None
+):
     import matplotlib
 
     apart, close = RunFigures(), RunFigures()
@@ -173,7 +189,10 @@ def test_places_have_bars_of_the_mean_points_of_each_place() -> None:
 def test_level_of_large_groups_is_no_preference_for_late_places() -> None:
     """Places 3 and 4 are those of the large group alone, whose answers are worse."""
     bars = said_of_places((0.9, 0.9), (0.3, 0.3, 0.3, 0.3))
-    assert "place 1: 0.500 of 2; place 2: 0.500 of 2; place 3: 0.500 of 1; place 4: 0.500 of 1." in bars
+    assert (
+        "place 1: 0.500 of 2; place 2: 0.500 of 2; place 3: 0.500 of 1; place 4: 0.500 of 1."
+        in bars
+    )
     assert "calls that showed as many" in bars
 
 

@@ -24,14 +24,23 @@ def figures(*rows: dict[str, Any]) -> RunFigures:
 
 
 def test_headline_is_the_sum_of_totals_over_the_sum_of_weights_of_rows_that_count() -> None:
-    found = figures(row(total=3.0, weight=4.0), row(total=1.0, weight=1.0), row(status="judge_failed")).headline()
+    found = figures(
+        row(total=3.0, weight=4.0), row(total=1.0, weight=1.0), row(status="judge_failed")
+    ).headline()
     assert found is not None
-    assert (found.value, found.rows, found.interval) == (4.0 / 5.0, 2, None), "too few rows for an interval"
+    assert (found.value, found.rows, found.interval) == (4.0 / 5.0, 2, None), (
+        "too few rows for an interval"
+    )
 
 
 def test_categories_have_means_of_their_own_rows() -> None:
-    rows = [row(category=name, total=total, weight=1.0) for name, total in (("a", 1.0), ("b", 0.0), ("a", 0.0))]
-    of_run = figures(*rows, row(total=1.0, weight=1.0), row(category="failed", status="judge_failed"))
+    rows = [
+        row(category=name, total=total, weight=1.0)
+        for name, total in (("a", 1.0), ("b", 0.0), ("a", 0.0))
+    ]
+    of_run = figures(
+        *rows, row(total=1.0, weight=1.0), row(category="failed", status="judge_failed")
+    )
     found, left_out = of_run.by_category(most=9)
     assert left_out == 0
     assert {name: (each.value, each.rows) for name, each in found.items()} == {
@@ -48,7 +57,10 @@ def test_a_run_without_categories_has_none() -> None:
 def test_points_by_order_count_rows_with_that_order() -> None:
     first, second = {"a": 1.0, "b": 0.0}, {"a": 0.5}
     of_run = figures(row(orders=first), row(orders=second), row())
-    assert {order: each.value for order, each in of_run.by_order().items()} == {"a": mean([1.0, 0.5]), "b": 0.0}
+    assert {order: each.value for order, each in of_run.by_order().items()} == {
+        "a": mean([1.0, 0.5]),
+        "b": 0.0,
+    }
     assert (of_run.disagreeing, of_run.in_both_orders) == (1, 1)
 
 

@@ -22,7 +22,9 @@ def run_with(tables: JSON) -> SavedRun:
 @pytest.mark.slow
 def test_page_of_candidates_has_their_ratings_and_win_rates(tmp_path: Path) -> None:
     run = contest(tmp_path, 3).compare(
-        "--env.write_report=True", candidates=["ann", "bob"], verdict=better("ann", "baseline", "bob")
+        "--env.write_report=True",
+        candidates=["ann", "bob"],
+        verdict=better("ann", "baseline", "bob"),
     )
     assert run.code == 0, run.said
     ratings, win_rates = tables_of(SavedRun.open(run.files.path))
@@ -36,7 +38,11 @@ def test_page_of_candidates_has_their_ratings_and_win_rates(tmp_path: Path) -> N
 
 
 def test_cells_reach_the_page_as_text() -> None:
-    table = {"title": "<i>Title", "header": ["name", "<b>"], "rows": [["<script>alert(1)</script>", "&amp;"]]}
+    table = {
+        "title": "<i>Title",
+        "header": ["name", "<b>"],
+        "rows": [["<script>alert(1)</script>", "&amp;"]],
+    }
     written = b"".join(page(replace(HEAD, tables=[table]), [])).decode()
     assert "<script>alert(1)" not in written and "<i>Title" not in written and "<b>" not in written
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written and "&amp;amp;" in written

@@ -36,12 +36,17 @@ def test_groups_of_process_have_their_row_and_the_calls_of_each_rollout(tmp_path
     ended = in_process("process", "--offline", *flags, "--env.write_report=True")
     assert ended.code == 0, ended.said
     assert f"the page to read them is {tmp_path / 'groups.html'}" in " ".join(ended.out.split())
-    written, groups = Written.read(tmp_path / "groups.html"), [json.loads(line) for line in file.open()]
+    written, groups = (
+        Written.read(tmp_path / "groups.html"),
+        [json.loads(line) for line in file.open()],
+    )
     assert written.order == ["1", "2", "3"]
     assert "no benchmark result" in written.head and "3, with 6 rollouts" in written.head
     for shown, group in zip(written.details.values(), groups, strict=True):
         assert [each["score"] for each in shown["completions"]] == group["scores"]
-        assert [each["text"] for each in shown["completions"]] == [turns[-1]["content"] for turns in group["messages"]]
+        assert [each["text"] for each in shown["completions"]] == [
+            turns[-1]["content"] for turns in group["messages"]
+        ]
         assert shown["conversation"][-1]["text"] == group["messages"][0][-2]["content"]
         assert shown["texts"] == [{"title": "baseline", "text": group["row"]["texts"]["baseline"]}]
         assert {call["name"] for call in shown["calls"]} == {"policy, 1 of 2", "policy, 2 of 2"}
@@ -54,22 +59,35 @@ def test_groups_of_process_have_their_row_and_the_calls_of_each_rollout(tmp_path
 
 
 def test_a_rollout_without_a_judgment_is_said_and_in_no_number(tmp_path: Path) -> None:
-    group = {"scores": [1.0, 0.0, 0.5], "messages": [rollout("a"), rollout("b"), rollout("c", None, "judge_failed")]}
+    group = {
+        "scores": [1.0, 0.0, 0.5],
+        "messages": [rollout("a"), rollout("b"), rollout("c", None, "judge_failed")],
+    }
     written = page(tmp_path, {**group, "overrides": [{}, {}, {"set_advantage_to_zero": True}]})
     shown = written.details["1"]
-    assert shown["error"] == "the judge failed for 1 of 3 rollouts" and written.summaries["1"]["failed"]
+    assert (
+        shown["error"] == "the judge failed for 1 of 3 rollouts"
+        and written.summaries["1"]["failed"]
+    )
     assert [bool(each["notes"]) for each in shown["completions"]] == [False, False, True]
-    assert "mean reward 0.5000" in written.head and "The judge failed for 1 of 3 rollouts" in written.head
+    assert (
+        "mean reward 0.5000" in written.head
+        and "The judge failed for 1 of 3 rollouts" in written.head
+    )
     assert "Distribution of rewards: 0: 1; 1: 1" in written.head
 
 
 @pytest.mark.slow
-def test_only_a_score_of_zero_is_called_a_tie_and_equal_completions_are_judged_once(tmp_path: Path) -> None:
+def test_only_a_score_of_zero_is_called_a_tie_and_equal_completions_are_judged_once(
+    tmp_path: Path,
+) -> None:
     """Arena-Hard's label is a tie unless both games were won, or both lost."""
     ties = {"scores": [0.5, -0.5, 0.0], "messages": [rollout(text, "tie") for text in "abc"]}
     same = {"scores": [1.0, 1.0], "messages": [rollout("same"), rollout("same")]}
     written = page(tmp_path, ties, same, {"scores": [1.0, -0.25], "tokens": [[1], [2]]})
-    of_ties, of_same, of_scores = (written.details[number]["completions"] for number in ("1", "2", "3"))
+    of_ties, of_same, of_scores = (
+        written.details[number]["completions"] for number in ("1", "2", "3")
+    )
     assert [each["label"] for each in of_ties] == ["better than a tie", "worse than a tie", "tie"]
     assert [each["notes"] for each in of_same] == [[], ["equal to rollout 1, and judged with it"]]
     assert [each["score"] for each in of_scores] == [1.0, -0.25]
@@ -84,25 +102,42 @@ def test_worst_groups_come_first_and_no_groups_are_a_page(tmp_path: Path) -> Non
     assert page(tmp_path).order == []
 
 
-@pytest.mark.parametrize("line", ["{}", '{"scores": "high"}', '{"scores": [1.0], "messages": [[{"role": 1}]]}'])
+@pytest.mark.parametrize(
+    "line", ["{}", '{"scores": "high"}', '{"scores": [1.0], "messages": [[{"role": 1}]]}']
+)
 def test_a_line_that_is_no_group_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "groups.jsonl").write_text('{"scores": [1.0]}\n' + line + "\n")
     with pytest.raises(
-        RunDirectoryError, match=r"groups\.jsonl, line 2: neither a row of a scored file nor a group of rollouts"
+        RunDirectoryError,
+        match=r"groups\.jsonl, line 2: neither a row of a scored file nor a group of rollouts",
     ):
         write_report(tmp_path / "groups.jsonl")
     assert not (tmp_path / "groups.html").exists()
 
 
-def compared(text: str, *looks: tuple[int, int, float], own: float | None, label: str) -> list[dict[str, Any]]:
+def compared(
+    text: str, *looks: tuple[int, int, float], own: float | None, label: str
+) -> list[dict[str, Any]]:
     asked, answer = rollout(text, label)
     seen = [{"place": place, "of": of, "points": points} for place, of, points in looks]
     return [asked, {**answer, "judgment": {**answer["judgment"], "own": own, "looks": seen}}]
 
 
 def row_of(uid: str, judge: str, agreed: int, pairs: int, **more: Any) -> dict[str, Any]:
-    together = {"judge": judge, "anchored": True, "orders_agreed": agreed, "orders_pairs": pairs, "is_again": False}
-    row = {"uid": uid, "group": 0, "category": None, "question": "why?", "texts": {"baseline": "because"}}
+    together = {
+        "judge": judge,
+        "anchored": True,
+        "orders_agreed": agreed,
+        "orders_pairs": pairs,
+        "is_again": False,
+    }
+    row = {
+        "uid": uid,
+        "group": 0,
+        "category": None,
+        "question": "why?",
+        "texts": {"baseline": "because"},
+    }
     return {**row, "together": {**together, "calls": 2, **more}}
 
 
@@ -113,22 +148,36 @@ def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: P
         compared("b", (2, 3, 0.3), (2, 3, 0.1), own=0.2, label="0.2"),
         compared("b", (2, 3, 0.3), (2, 3, 0.1), own=0.2, label="0.2"),
     ]
-    group = {"scores": [0.7, 0.3, 0.3], "messages": messages, "row": row_of("u", "listwise", 2, 3, is_again=True)}
+    group = {
+        "scores": [0.7, 0.3, 0.3],
+        "messages": messages,
+        "row": row_of("u", "listwise", 2, 3, is_again=True),
+    }
     written = page(tmp_path, group)
     shown = written.details["1"]
     assert shown["comparison"] == (
-        "Compared with each other by a listwise judge, in 2 calls; judged a second time, since a verdict was missing; "
-        "the baseline (the anchor) is one more of them, as good as the middle of the rewards' range; "
+        "Compared with each other by a listwise judge, in 2 calls; judged a second time, since a "
+        "verdict was missing; "
+        "the baseline (the anchor) is one more of them, as good as the middle of the rewards' "
+        "range; "
         "the orders agree on 2 of 3 pairs."
     )
     assert shown["completions"][0]["seen"] == "place 1 of 3: 0.9; place 3 of 3: 0.8"
-    assert [each["label"] for each in shown["completions"]] == ["scored 0.85", "scored 0.2", "scored 0.2"]
+    assert [each["label"] for each in shown["completions"]] == [
+        "scored 0.85",
+        "scored 0.2",
+        "scored 0.2",
+    ]
     assert "agree on 66.7 % of 3 pairs" in written.head
-    assert "place 1: 0.900 of 1; place 2: 0.200 of 2; place 3: 0.800 of 1" in written.head, "once each"
+    assert "place 1: 0.900 of 1; place 2: 0.200 of 2; place 3: 0.800 of 1" in written.head, (
+        "once each"
+    )
 
 
 @pytest.mark.slow
-def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group(tmp_path: Path) -> None:
+def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "groups.jsonl"
     flags = f"--env.data_path_to_save_groups={file}", "--env.total_steps=3", "--env.group_size=3"
     together = "--env.group_judge=tournament", "--env.game_orders=both", "--env.write_report=True"
@@ -141,7 +190,12 @@ def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group
             "; game_1_2 shows rollout 1 first, game_1_0 before the baseline (the anchor)."
         )
         assert all("6 games, 3 shown first: " in each["seen"] for each in shown["completions"])
-        assert {call["name"] for call in shown["calls"]} >= {"policy, 1 of 3", "game_0_1", "game_1_0", "game_2_3"}
+        assert {call["name"] for call in shown["calls"]} >= {
+            "policy, 1 of 3",
+            "game_0_1",
+            "game_1_0",
+            "game_2_3",
+        }
         assert len(shown["calls"]) == 3 + 12
     assert re.search(r"shown first: \S+ of 27; shown second: \S+ of 27\.", written.head)
     assert "judged together tournament" in written.head

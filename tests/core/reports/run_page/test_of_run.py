@@ -63,7 +63,9 @@ def again(path: Path, *flags: str) -> Written:
 @pytest.mark.slow
 def test_a_row_opens_to_what_was_asked_answered_and_judged(finished: Run) -> None:
     run = finished
-    assert f"The run is in {run.files.path} report.html the page to read" in " ".join(run.said.split())
+    assert f"The run is in {run.files.path} report.html the page to read" in " ".join(
+        run.said.split()
+    )
     written = page(run.files.path)
     assert written.order == [f"row-{number}" for number in range(6)]
     row = written.details["row-4"]
@@ -83,19 +85,35 @@ def test_a_row_opens_to_what_was_asked_answered_and_judged(finished: Run) -> Non
     assert shown["category"] == "Precise IF"
     assert (shown["status"], shown["label"], shown["failed"]) == ("ok", "win", False)
     assert (shown["score"], shown["value"], shown["orders_disagree"]) == (1.0, 1.0, False)
-    assert (shown["length"], shown["start"]) == (len("ANSWER of the model to row-4"), "Question of row-4: why?")
+    assert (shown["length"], shown["start"]) == (
+        len("ANSWER of the model to row-4"),
+        "Question of row-4: why?",
+    )
 
 
 @pytest.mark.slow
 def test_head_has_the_result_and_what_it_was_measured_on(biased: Run) -> None:
     run = biased
     head, general = page(run.files.path).head, run.files.report["config_general"]
-    value, low, high = (run.files.metrics[f"overall_winrate{end}"] for end in ("", "_ci_low", "_ci_high"))
+    value, low, high = (
+        run.files.metrics[f"overall_winrate{end}"] for end in ("", "_ci_low", "_ci_high")
+    )
     assert f"win rate {value:.4f} (95 %: {low:.4f} to {high:.4f})" in head
     digests = [dataset["digest"] for dataset in general["datasets"]]
     date = general["date"][:16].replace("T", " ")
-    facts = ["evaluated the-policy", "judge the-judge", f"date {date} UTC", "seed 0", "6 selected: 6 ok"]
-    facts += ["judge_protocol=three_way", "12 calls, 12 requests", *digests, *general["judge_prompt_digests"].values()]
+    facts = [
+        "evaluated the-policy",
+        "judge the-judge",
+        f"date {date} UTC",
+        "seed 0",
+        "6 selected: 6 ok",
+    ]
+    facts += [
+        "judge_protocol=three_way",
+        "12 calls, 12 requests",
+        *digests,
+        *general["judge_prompt_digests"].values(),
+    ]
     assert [fact for fact in facts if fact not in head] == []
     assert "Win rate by category" in head and "Coding: 0.500 of 2" in head
     assert "The orders disagree for 6 of 6 rows (100.0 %)" in head
@@ -118,12 +136,17 @@ def test_head_has_first_what_a_reader_needs_and_folds_the_rest(copy: Path) -> No
 @pytest.mark.slow
 def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None:
     first = arena.evaluate(run="first")
-    run = arena.evaluate(WRITES, f"--env.model_answers={first.files.path}", "--env.judge_model_name=another")
+    run = arena.evaluate(
+        WRITES, f"--env.model_answers={first.files.path}", "--env.judge_model_name=another"
+    )
     assert run.code == 0, run.said
     head = page(run.files.path).head
     assert f"answers of {first.files.path}, judged by the-judge, " in head
     assert "evaluated the-policy" in head and "judge another" in head
-    assert page(run.files.path).details["row-4"]["completions"][0]["text"] == "ANSWER of the model to row-4"
+    assert (
+        page(run.files.path).details["row-4"]["completions"][0]["text"]
+        == "ANSWER of the model to row-4"
+    )
 
 
 def test_two_pages_of_a_finished_run_are_equal(finished: Run, copy: Path) -> None:
@@ -183,12 +206,20 @@ def test_an_unfinished_run_has_the_result_of_its_rows_so_far(copy: Path) -> None
 def test_an_old_run_has_mean_scores_and_no_texts(copy: Path) -> None:
     """Of before lines said what a row adds to the result, its texts and the orders of its answers."""
     lines = [json.loads(line) for line in (copy / "samples.jsonl").read_bytes().splitlines()]
-    kept = [{name: line[name] for name in line.keys() - {"headline", "texts", "orders"}} for line in lines]
+    kept = [
+        {name: line[name] for name in line.keys() - {"headline", "texts", "orders"}}
+        for line in lines
+    ]
     (copy / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
     written = again(copy)
-    assert "Mean score by category" in written.head and "of a version that did not keep" in written.head
+    assert (
+        "Mean score by category" in written.head
+        and "of a version that did not keep" in written.head
+    )
     assert written.details["row-0"]["texts"] == []
-    assert written.summaries["row-0"]["value"] is None and written.summaries["row-0"]["score"] == 1.0
+    assert (
+        written.summaries["row-0"]["value"] is None and written.summaries["row-0"]["score"] == 1.0
+    )
 
 
 @pytest.mark.slow

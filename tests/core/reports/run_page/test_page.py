@@ -18,7 +18,9 @@ def blocks(items: list[Item], kind: str = "rows") -> tuple[Any, list[Any]]:
     index = re.search(r'id="index">(.*?)</script>', text)
     assert index is not None
     chunks = re.findall(r'id="chunk-\d+">(.*?)</script>', text)
-    return json.loads(index.group(1)), [json.loads(gzip.decompress(base64.b64decode(chunk))) for chunk in chunks]
+    return json.loads(index.group(1)), [
+        json.loads(gzip.decompress(base64.b64decode(chunk))) for chunk in chunks
+    ]
 
 
 def test_chunks_hold_the_details_in_the_order_of_the_index() -> None:

@@ -12,18 +12,31 @@ from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
-from judgegym.reports.run_page.rows import completions_of, gold_differs, texts_of_judge, verdict_in_words
+from judgegym.reports.run_page.rows import (
+    completions_of,
+    gold_differs,
+    texts_of_judge,
+    verdict_in_words,
+)
 
 
 def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> Sample[JSON]:
-    return Sample("row", None, "q", judgment=Judgment(1.0, Status.OK, label, detail=detail), score=1.0, gold=gold)
+    return Sample(
+        "row",
+        None,
+        "q",
+        judgment=Judgment(1.0, Status.OK, label, detail=detail),
+        score=1.0,
+        gold=gold,
+    )
 
 
 def games(*labels: str | None) -> dict[str, Any]:
     orders = ("model_is_a", "model_is_b")
     return {
         "games": [
-            {"order": each, "label": label, "text": f"t{label}"} for each, label in zip(orders, labels, strict=True)
+            {"order": each, "label": label, "text": f"t{label}"}
+            for each, label in zip(orders, labels, strict=True)
         ]
     }
 
@@ -59,7 +72,11 @@ def test_verdict_in_words(detail: Any, words: list[str]) -> None:
 
 
 def test_gold_stands_beside_what_the_judge_says() -> None:
-    same, other, none = GoldLabel.of("yes", "yes", "safe"), GoldLabel("", 5.0, 3.5, False), GoldLabel.of("B", None)
+    same, other, none = (
+        GoldLabel.of("yes", "yes", "safe"),
+        GoldLabel("", 5.0, 3.5, False),
+        GoldLabel.of("B", None),
+    )
     assert verdict_in_words(sample(None, same, other, none)) == [
         "safe: the judge says yes, and so does gold.",
         "the judge says 3.5, and gold says 5.",
@@ -71,7 +88,9 @@ def test_gold_stands_beside_what_the_judge_says() -> None:
 
 
 def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
-    assert [(text["title"], text["text"]) for text in texts_of_judge(sample(games("A>B", None)))] == [
+    assert [
+        (text["title"], text["text"]) for text in texts_of_judge(sample(games("A>B", None)))
+    ] == [
         ("judge, the answer as A: A>B", "tA>B"),
         ("judge, the answer as B", "tNone"),
     ]
@@ -94,7 +113,12 @@ def test_turns_of_a_conversation_have_their_own_scores(
 ) -> None:
     completions = (Completion("Cats."), Completion("Dogs.", follow_up="And dogs?"))
     first, second = completions_of(replace(sample({"parts": parts}), completions=completions))
-    assert (first["title"], second["title"], first["asked"], second["asked"]) == ("turn 1", "turn 2", "", "And dogs?")
+    assert (first["title"], second["title"], first["asked"], second["asked"]) == (
+        "turn 1",
+        "turn 2",
+        "",
+        "And dogs?",
+    )
     assert [first["turn_score"], second["turn_score"]] == scores
     assert [first["is_judged"], second["is_judged"]].count(True) == judged
 

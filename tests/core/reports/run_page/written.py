@@ -28,8 +28,14 @@ class Written:
         assert found is not None
         index = json.loads(found.group(1))
         chunks = re.findall(r'id="chunk-\d+">(.*?)</script>', text)
-        details = [item for chunk in chunks for item in json.loads(gzip.decompress(base64.b64decode(chunk)))]
-        body = re.sub(r"data:image/svg[^\"]*", "", text[text.index("<body") : text.index('id="controls"')])
+        details = [
+            item
+            for chunk in chunks
+            for item in json.loads(gzip.decompress(base64.b64decode(chunk)))
+        ]
+        body = re.sub(
+            r"data:image/svg[^\"]*", "", text[text.index("<body") : text.index('id="controls"')]
+        )
         head = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
         return cls(
             index,

@@ -25,12 +25,21 @@ def plain(group: int, number: int) -> str:
 class MadeTraining:
     """A training run whose groups are made up; `step` writes a step's groups and its line."""
 
-    def __init__(self, path: Path, *, text: Text = plain, judge: str | None = None, limits: Mapping[str, Any] = {}):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        text: Text = plain,
+        judge: str | None = None,
+        limits: Mapping[str, Any] = {},
+    ):
         path.mkdir(parents=True, exist_ok=True)
         self.path, self._text, self._mount = path, text, judge
         watched = MonitorTarget(0, "a-judge", mount=judge)
         settings = MonitorSettings(monitor_limits=dict(limits))
-        self.monitor = TrainingMonitor(settings, watched, write=self.write, on_alarm=lambda alarm: None)
+        self.monitor = TrainingMonitor(
+            settings, watched, write=self.write, on_alarm=lambda alarm: None
+        )
         self.monitor.note("begin", {"judge": "a-judge", "gold_judge": "a-gold-judge"})
         self.steps = 0
 
@@ -50,7 +59,12 @@ class MadeTraining:
             for place in range(size)
         )
         return MonitorGroup(
-            number, self.steps, f"row-{number}", JudgeTask("Why?", (), rubric="Be right."), rollouts, **other
+            number,
+            self.steps,
+            f"row-{number}",
+            JudgeTask("Why?", (), rubric="Be right."),
+            rollouts,
+            **other,
         )
 
     def step(self, groups: int = 2, size: int = 4) -> None:
@@ -61,7 +75,13 @@ class MadeTraining:
             self.monitor.add(group)
             self.monitor.kept.add_gold(group, {0: 0.25})
         self.monitor.end_step()
-        facts = {"step": self.steps, "rollouts": groups, "gap": 0.1, "error": 0.02, "evidence": 1.0 + self.steps}
+        facts = {
+            "step": self.steps,
+            "rollouts": groups,
+            "gap": 0.1,
+            "error": 0.02,
+            "evidence": 1.0 + self.steps,
+        }
         means = {"training": 0.5, "gold": 0.4, "order_agreement": 0.75}
         limit = 0.05 if self.steps > 2 else None
         self.monitor.note("check", {**facts, **means, "limit": limit, "is_alarm": False})
@@ -80,10 +100,18 @@ class MadeTraining:
     def live(self, **status: Any) -> None:
         """Write `live.jsonl`."""
         kept = self.monitor.kept
-        facts = {"at": 0, "is_over": False, "groups": kept.groups, "rollouts": kept.rollouts, "step": self.steps}
+        facts = {
+            "at": 0,
+            "is_over": False,
+            "groups": kept.groups,
+            "rollouts": kept.rollouts,
+            "step": self.steps,
+        }
         facts |= {"failures": dict(kept.failures), "reasons": dict(kept.reasons), **status}
         lines = kept.lines(self._mount or "")
-        (self.path / "live.jsonl").write_bytes(b"".join([wire.dumps({"status": facts}), b"\n", *lines]))
+        (self.path / "live.jsonl").write_bytes(
+            b"".join([wire.dumps({"status": facts}), b"\n", *lines])
+        )
 
 
 def kept_as(lines: list[bytes]) -> dict[int, list[str]]:

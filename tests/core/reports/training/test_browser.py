@@ -28,7 +28,9 @@ def written(path: Path, **options: Any) -> Path:
     return path / "report.html"
 
 
-def test_the_finished_page_shows_curves_alarms_failures_and_groups(browser: Any, tmp_path: Path) -> None:
+def test_the_finished_page_shows_curves_alarms_failures_and_groups(
+    browser: Any, tmp_path: Path
+) -> None:
     with watched(browser, written(tmp_path / "run")) as seen:
         page = seen.page
         assert page.inner_text("#standing") == "ended"
@@ -59,19 +61,25 @@ def test_a_chart_is_walked_with_keys(browser: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"width": 390}])
-def test_it_fits_a_phone_and_is_dark_where_the_system_is(browser: Any, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_it_fits_a_phone_and_is_dark_where_the_system_is(
+    browser: Any, tmp_path: Path, options: dict[str, Any]
+) -> None:
     path = written(tmp_path / "run", text=lambda group, number: "long " * 400 + "x" * 500)
     with watched(browser, path, **options) as seen:
         page = seen.page
         page.locator("#groups summary").first.press("Enter")
         page.wait_for_selector(".rollout-column")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        dark = (
+            page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        )
         assert dark == (options.get("color_scheme") == "dark")
         seen.assert_clean()
 
 
-def test_hostile_texts_in_every_field_run_nothing_and_are_shown(browser: Any, tmp_path: Path) -> None:
+def test_hostile_texts_in_every_field_run_nothing_and_are_shown(
+    browser: Any, tmp_path: Path
+) -> None:
     training = MadeTraining(
         tmp_path / "run", text=lambda group, number: f"completion;{ATTACK}", judge=f"mount;{ATTACK}"
     )
@@ -79,15 +87,26 @@ def test_hostile_texts_in_every_field_run_nothing_and_are_shown(browser: Any, tm
     names = ("monitor", "seen", "advice", "uid")
     training.alarm(**{name: f"{name};{ATTACK}" for name in names})
     hostile = {f"cause;{ATTACK}": 1}
-    training.live(failures=hostile, dropped=hostile, reasons={f"cause;{ATTACK}": ATTACK}, waits_for=f"waits;{ATTACK}")
+    training.live(
+        failures=hostile,
+        dropped=hostile,
+        reasons={f"cause;{ATTACK}": ATTACK},
+        waits_for=f"waits;{ATTACK}",
+    )
     line = training.path / "monitor.jsonl"
-    line.write_bytes(line.read_bytes().replace(b"reward_mean", b"reward</script><img src=x onerror=window.ran=true>"))
+    line.write_bytes(
+        line.read_bytes().replace(
+            b"reward_mean", b"reward</script><img src=x onerror=window.ran=true>"
+        )
+    )
     path = write_training_report(training.path)
     with watched(browser, path) as seen:
         page = seen.page
         page.locator("#groups summary").first.click()
         page.wait_for_selector(".rollout-column")
-        page.evaluate("document.querySelectorAll('[aria-pressed=false]').forEach(button => button.click())")
+        page.evaluate(
+            "document.querySelectorAll('[aria-pressed=false]').forEach(button => button.click())"
+        )
         shown = page.evaluate("document.body.textContent")
         for field in (*names, "completion", "cause", "waits", "mount"):
             assert f"{field};</script>" in shown, field

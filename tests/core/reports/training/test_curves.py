@@ -30,7 +30,9 @@ def test_points_are_bounded_and_lie_within_their_range(values: list[float]) -> N
     assert len(view["x"]) == len(view["y"]) == len(curve) <= MOST_POINTS
     assert view["x"][-1] == len(values) - 1, "the last value is in the last point"
     low, high = view.get("low", view["y"]), view.get("high", view["y"])
-    assert min(low) == pytest.approx(min(values), abs=1e-4) and max(high) == pytest.approx(max(values), abs=1e-4)
+    assert min(low) == pytest.approx(min(values), abs=1e-4) and max(high) == pytest.approx(
+        max(values), abs=1e-4
+    )
     assert all(one <= mean <= other for one, mean, other in zip(low, view["y"], high, strict=True))
 
 

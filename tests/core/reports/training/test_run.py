@@ -46,8 +46,20 @@ def test_curves_limits_alarms_facts_and_groups(tmp_path: Path) -> None:
     assert gap["limits"][0]["x"] == [3, 4] and gap["is_beyond"] and "limit +0.050" in gap["said"]
     assert chart(state, "gold evidence")["limits"][0]["y"] == [200.0]
     reward = chart(state, "reward_mean")
-    assert reward["limits"][0]["y"] == [0.1] * 4 and reward["is_beyond"] and "low" in reward["lines"][0]
-    numbers = {"step": 4, "total_steps": 9, "groups": 8, "sent": 3, "rollouts": 32, "in_progress": None, "unsent": 2}
+    assert (
+        reward["limits"][0]["y"] == [0.1] * 4
+        and reward["is_beyond"]
+        and "low" in reward["lines"][0]
+    )
+    numbers = {
+        "step": 4,
+        "total_steps": 9,
+        "groups": 8,
+        "sent": 3,
+        "rollouts": 32,
+        "in_progress": None,
+        "unsent": 2,
+    }
     assert state["numbers"] == numbers and state["judges"][0]["judge"] == "a-judge"
     assert state["dropped"] == [("too_long", 1)] and state["standing"] == "training"
     assert state["alarms"][0]["rollouts"][0]["group"] == 1 and state["alarm_count"] == 1
@@ -90,7 +102,12 @@ def test_a_file_that_is_replaced_is_read_anew_and_damage_is_counted(tmp_path: Pa
     run = TrainingRun(tmp_path)
     run.poll()
     lines = (tmp_path / "monitor.jsonl").read_bytes().splitlines(keepends=True)
-    hostile = [b"{torn\n", b"[1]\n", b'{"step":{"step":"x"}}\n', b'{"check":{"step":1,"gap":null}}\n']
+    hostile = [
+        b"{torn\n",
+        b"[1]\n",
+        b'{"step":{"step":"x"}}\n',
+        b'{"check":{"step":1,"gap":null}}\n',
+    ]
     hostile += [
         b'{"step":{"step":9,"values":[],"limits":{"reward_mean":[1]},"causes":{"a":"b"},"beyond":3}}\n',
         b"\xff\n",
@@ -117,7 +134,9 @@ def test_a_file_that_is_replaced_is_read_anew_and_damage_is_counted(tmp_path: Pa
 def test_how_it_stands(tmp_path: Path, files: dict[str, bool], at: int, standing: str) -> None:
     now = time.time() + at
     lines: list[dict[str, Any]] = [{"at": now, "begin": {"judge": "j", "gold_judge": None}}]
-    lines += [{"at": now, "pause": {"state": name}} for name in files if name in ("paused", "resumed")]
+    lines += [
+        {"at": now, "pause": {"state": name}} for name in files if name in ("paused", "resumed")
+    ]
     lines += [{"at": now, "end": {}}] if "end" in files else []
     (tmp_path / "monitor.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     if ".lock" in files:
@@ -140,7 +159,9 @@ def test_judges_of_a_server_are_apart(tmp_path: Path) -> None:
     state = state_of(tmp_path)
     assert [judge["name"] for judge in state["judges"]] == ["a", "b"]
     assert state["judges"][0]["charts"][0]["lines"][0]["x"] == [1, 2, 3]
-    assert chart(state, "gold evidence")["limits"][0]["y"] == [400.0], "all their alarms together are bounded"
+    assert chart(state, "gold evidence")["limits"][0]["y"] == [400.0], (
+        "all their alarms together are bounded"
+    )
 
 
 @pytest.mark.slow

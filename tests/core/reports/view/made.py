@@ -30,7 +30,13 @@ GENERAL_OF_VIEW: Mapping[str, Any] = {
 }
 
 
-def run_of(path: Path, values: tuple[float, ...] = (1.0, 0.0, 0.5, 1.0), *, question: str = "", **general: Any) -> Path:
+def run_of(
+    path: Path,
+    values: tuple[float, ...] = (1.0, 0.0, 0.5, 1.0),
+    *,
+    question: str = "",
+    **general: Any,
+) -> Path:
     """A finished run with a value for each row."""
     rows = [
         sample(
@@ -42,7 +48,11 @@ def run_of(path: Path, values: tuple[float, ...] = (1.0, 0.0, 0.5, 1.0), *, ques
         for number, value in enumerate(values)
     ]
     mean = sum(values) / len(values)
-    metrics = {"eval/overall_winrate": mean, "eval/judge_failed_count": 1, "eval/unparsable_count": 1}
+    metrics = {
+        "eval/overall_winrate": mean,
+        "eval/judge_failed_count": 1,
+        "eval/unparsable_count": 1,
+    }
     return written(path, rows, general={**GENERAL_OF_VIEW, **general}, **metrics)
 
 
@@ -59,7 +69,9 @@ def command(*words: str) -> list[str]:
 
 
 @contextmanager
-def viewed(folder: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def viewed(
+    folder: Path, *words: str, program: Sequence[str] = PROGRAM
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The command over a folder: where it listens, and its process."""
     process = subprocess.Popen(
         [sys.executable, *program, str(folder), "--port=0", *words],

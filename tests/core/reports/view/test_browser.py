@@ -14,7 +14,10 @@ from tests.core.reports.results.test_run import written
 from tests.core.reports.view.made import run_of, viewed, with_metrics
 
 pytestmark = needs_chromium
-HOSTILE = "</script></title><img src=x onerror=alert(1)><svg onload=alert(2)>{{ 7 * 7 }}${7*7}\u202egpj.\u2066 \"'&amp;"
+HOSTILE = (
+    "</script></title><img src=x onerror=alert(1)><svg onload=alert(2)>{{ 7 * 7 "
+    "}}${7*7}\u202egpj.\u2066 \"'&amp;"
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     with_metrics(run_of(folder / "run 2", (1.0, 0.0, 0.0, 0.0)), **{"eval/judge_cost_usd": 0.5})
     later = {"date": "2026-11-02T10:00:00+00:00"}
-    with_metrics(run_of(folder / "nested" / "run 10", (1.0, 1.0, 1.0, 0.0), **later), **{"eval/judge_cost_usd": 20.0})
+    with_metrics(
+        run_of(folder / "nested" / "run 10", (1.0, 1.0, 1.0, 0.0), **later),
+        **{"eval/judge_cost_usd": 20.0},
+    )
     run_of(folder / "other judge", date="2026-11-03T10:00:00+00:00", judge_model_name="b-judge")
     written(folder / "unfinished", [sample()])
     (run_of(folder / "damaged") / "metrics.json").write_text("{")
@@ -36,7 +42,10 @@ def url(runs: Path) -> Iterator[str]:
 
 
 def names(page: Any) -> list[str]:
-    return [each.strip().splitlines()[0] for each in page.locator("#runs th.name:visible").all_inner_texts()]
+    return [
+        each.strip().splitlines()[0]
+        for each in page.locator("#runs th.name:visible").all_inner_texts()
+    ]
 
 
 def tick(page: Any, *runs: str) -> None:
@@ -44,7 +53,9 @@ def tick(page: Any, *runs: str) -> None:
         page.get_by_label(f"Compare {name}", exact=True).check()
 
 
-def test_runs_are_listed_sorted_and_filtered_and_stay_so_when_the_page_is_loaded_again(browser: Any, url: str) -> None:
+def test_runs_are_listed_sorted_and_filtered_and_stay_so_when_the_page_is_loaded_again(
+    browser: Any, url: str
+) -> None:
     with watched(browser, url) as seen:
         page = seen.page
         finished = ["other judge", "nested/run 10", "run 2"]
@@ -56,7 +67,9 @@ def test_runs_are_listed_sorted_and_filtered_and_stay_so_when_the_page_is_loaded
         assert names(page)[:3] == ["nested/run 10", "other judge", "run 2"]
         assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
         sorter.click()
-        assert names(page)[:3] == ["run 2", "other judge", "nested/run 10"], "those without a result stay last"
+        assert names(page)[:3] == ["run 2", "other judge", "nested/run 10"], (
+            "those without a result stay last"
+        )
         page.get_by_role("button", name="run", exact=True).click()
         assert names(page) == ["damaged", "nested/run 10", "other judge", "run 2", "unfinished"]
         page.get_by_role("button", name="cost").click()
@@ -90,7 +103,9 @@ def test_two_ticked_runs_are_compared_and_their_rows_open(browser: Any, url: str
         assert names(page) == ["nested/run 10", "run 2"], "what is ticked stays in sight"
         page.get_by_role("button", name="Compare the ticked runs").click()
         page.get_by_text("B against A").wait_for()
-        assert page.locator("tbody tr").first.inner_text().count("run 2") == 1, "the oldest is the reference"
+        assert page.locator("tbody tr").first.inner_text().count("run 2") == 1, (
+            "the oldest is the reference"
+        )
         page.locator("table.changed a").first.click()
         page.get_by_text("answer to row-1").first.wait_for()
         assert (seen.console, seen.errors, seen.dialogs, seen.refusals) == ([], [], [], [])
@@ -110,11 +125,15 @@ def test_a_refused_comparison_is_made_across_judges_if_asked_for(browser: Any, u
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"width": 360}])
-def test_the_list_fits_a_phone_and_is_dark_where_the_system_is(browser: Any, url: str, options: dict[str, Any]) -> None:
+def test_the_list_fits_a_phone_and_is_dark_where_the_system_is(
+    browser: Any, url: str, options: dict[str, Any]
+) -> None:
     with watched(browser, url, **options) as seen:
         page = seen.page
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        dark = (
+            page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        )
         assert dark == (options.get("color_scheme") == "dark")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.id") == "filter"
@@ -131,13 +150,27 @@ def test_without_scripts_the_list_is_there_and_compares(browser: Any, url: str) 
     context.close()
 
 
-def test_hostile_names_and_settings_run_nothing_and_break_nothing(browser: Any, tmp_path: Path) -> None:
-    texts = {"model_name": HOSTILE, "judge_model_name": HOSTILE, "environment": HOSTILE, "headline_words": HOSTILE}
+def test_hostile_names_and_settings_run_nothing_and_break_nothing(
+    browser: Any, tmp_path: Path
+) -> None:
+    texts = {
+        "model_name": HOSTILE,
+        "judge_model_name": HOSTILE,
+        "environment": HOSTILE,
+        "headline_words": HOSTILE,
+    }
     data = [{"name": HOSTILE, "split": HOSTILE, "rows": 4, "digest": HOSTILE}]
     names_ = [HOSTILE.replace("/", "|"), "\u202e}} run", "a\nb\tc", "%2e%2e", "?run=#&<b>"]
     for place, name in enumerate(names_):
         date = f"2026-11-0{place + 1}T10:00:00+00:00"
-        run_of(tmp_path / name, (1.0, place % 2, 0.5, 1.0), question=HOSTILE, date=date, datasets=data, **texts)
+        run_of(
+            tmp_path / name,
+            (1.0, place % 2, 0.5, 1.0),
+            question=HOSTILE,
+            date=date,
+            datasets=data,
+            **texts,
+        )
     (run_of(tmp_path / "broken") / "metrics.json").write_text(HOSTILE)
     (run_of(tmp_path / "broken too") / "config.yaml").write_text(f"env: [{HOSTILE}")
     with viewed(tmp_path) as (url, _), watched(browser, url) as seen:

@@ -26,7 +26,11 @@ from tests.scripted import Json
 from tests.serving import sampling
 from tests.trainer import RunApi, Trainer
 
-pytestmark = [needs_chromium, pytest.mark.slow, pytest.mark.timeout(300)]  # three processes and a browser
+pytestmark = [
+    needs_chromium,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]  # three processes and a browser
 T = TypeVar("T")
 GROUP = 4
 
@@ -83,12 +87,28 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
     with (
         thread.training() as trainer,
         serving(sampling(hostile)) as policy,
-        serving(giving(lambda instruction, response: 1 + int(response[len("completion ")]))) as judge,
+        serving(
+            giving(lambda instruction, response: 1 + int(response[len("completion ")]))
+        ) as judge,
         Started(
-            *("-m", "judgegym", "serve", "rubric_absolute", f"--env.train_dataset={data}", "--env.group_size=4"),
+            *(
+                "-m",
+                "judgegym",
+                "serve",
+                "rubric_absolute",
+                f"--env.train_dataset={data}",
+                "--env.group_size=4",
+            ),
             *(f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"),
-            *(f"--env.rollout_server_url={trainer.url}", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"),
-            *(f"--env.data_dir_to_save_evals={run}", "--env.steps_per_eval=-1", "--env.total_steps=8"),
+            *(
+                f"--env.rollout_server_url={trainer.url}",
+                f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+            ),
+            *(
+                f"--env.data_dir_to_save_evals={run}",
+                "--env.steps_per_eval=-1",
+                "--env.total_steps=8",
+            ),
             *("--env.write_report=True", "--keep_calls=True"),
             cwd=tmp_path,
         ) as serve,
@@ -103,7 +123,9 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
                 step, taken = page.inner_text("#facts div:first-child"), len(trainer.batches)
 
                 def has_moved(step: str = step, taken: int = taken) -> bool:
-                    if len(trainer.batches) < taken + 3:  # one that was made before moves no step; after 8 the run ends
+                    if (
+                        len(trainer.batches) < taken + 3
+                    ):  # one that was made before moves no step; after 8 the run ends
                         thread.call(trainer.poll())
                     page.wait_for_timeout(50)
                     return bool(page.inner_text("#facts div:first-child") != step)
@@ -120,7 +142,10 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
             serve.until(lambda: thread.call(_ended(serve, trainer)), "its last step")
             assert serve.ended().code == 0
             seen.until("document.getElementById('standing').textContent === 'ended'", PATIENCE_S)
-            assert page.evaluate("window.ran") is None and page.locator("main img, main iframe").count() == 0
+            assert (
+                page.evaluate("window.ran") is None
+                and page.locator("main img, main iframe").count() == 0
+            )
             assert page.locator(".rollout-column").count() == GROUP, "what is opened stays open"
             assert quiet(seen)
         with watched(browser, run / "report.html") as seen:
@@ -135,11 +160,17 @@ def test_it_follows_the_reward_server_of_any_trainer(browser: Any, tmp_path: Pat
     run = tmp_path / "runs" / "server"
     flags = ["--offline", "--judge=rubric", "--monitor_every=1", f"--run_dir={run}"]
     flags += ['--gold_judge={"judge":"rubric"}', "--gold_share=1"]
-    with as_process(*flags) as server, viewed(tmp_path / "runs") as (url, _), watched(browser, url) as seen:
+    with (
+        as_process(*flags) as server,
+        viewed(tmp_path / "runs") as (url, _),
+        watched(browser, url) as seen,
+    ):
         seen.page.get_by_role("link", name="server").click()
         for number in (1, 2, 3):
             score(server, number)
-        seen.until("document.getElementById('facts').textContent.includes('3 judged')", seconds=PATIENCE_S)
+        seen.until(
+            "document.getElementById('facts').textContent.includes('3 judged')", seconds=PATIENCE_S
+        )
         seen.until(
             "document.getElementById('groups').textContent.includes('Group 3')", seconds=PATIENCE_S
         )  # a second later
@@ -152,8 +183,12 @@ def test_it_follows_the_reward_server_of_any_trainer(browser: Any, tmp_path: Pat
 
 def score(url: str, number: int) -> None:
     for index in range(GROUP):
-        body = json.dumps({"prompt": f"Do {number}.", "response": hostile({}, number, index)}).encode()
-        request = urllib.request.Request(f"{url}/v1/score", body, {"Content-Type": "application/json"})
+        body = json.dumps(
+            {"prompt": f"Do {number}.", "response": hostile({}, number, index)}
+        ).encode()
+        request = urllib.request.Request(
+            f"{url}/v1/score", body, {"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request) as response:
             assert response.status == 200
 
@@ -176,7 +211,9 @@ def test_memory_is_flat_over_twenty_thousand_rollouts(browser: Any, tmp_path: Pa
             if step in (620, 2_490):
                 training.live()
                 seen.until(
-                    f"document.getElementById('facts').textContent.includes('step {training.steps:,}')", PATIENCE_S
+                    "document.getElementById('facts').textContent.includes('step "
+                    f"{training.steps:,}')",
+                    PATIENCE_S,
                 )
                 sizes.append(seen.page.evaluate(count))
         assert quiet(seen)

@@ -23,7 +23,9 @@ from tests.forking import ROOT
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, stop: int, code: int) -> None:
+def test_a_signal_ends_it_with_the_code_that_a_shell_expects(
+    tmp_path: Path, stop: int, code: int
+) -> None:
     run_of(tmp_path / "one")
     with viewed(tmp_path) as (url, process):
         assert url.startswith("http://127.0.0.1:")
@@ -63,7 +65,9 @@ def test_it_listens_on_the_other_loopback(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_opens_a_browser_only_if_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_opens_a_browser_only_if_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen, script = tmp_path / "seen", tmp_path / "browser"
     script.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
     script.chmod(0o755)
@@ -101,12 +105,16 @@ def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = command(str(tmp_path), f"--port={taken.getsockname()[1]}")
-        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        ended = subprocess.run(
+            words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
     assert ended.returncode == 2 and ended.stdout == ""
     assert "--port=0 takes a free port" in ended.stderr and ended.stderr.count("\n") == 1
 
 
-def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as ended:
         main(["--help"], prog="judgegym view")
@@ -117,18 +125,26 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 @pytest.mark.slow
 def test_requests_that_are_no_http_and_browsers_that_leave_print_nothing(tmp_path: Path) -> None:
-    path = run_of(tmp_path / "one", question=random.Random(0).randbytes(3_000_000).hex())  # which does not get smaller
+    path = run_of(
+        tmp_path / "one", question=random.Random(0).randbytes(3_000_000).hex()
+    )  # which does not get smaller
     write_report(path)
     with viewed(tmp_path) as (url, process):
         address = ("127.0.0.1", urlsplit(url).port or 0)
-        no_http = b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET /" + b"a" * 9999
+        no_http = (
+            b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"\x16\x03\x01\r\n\r\n",
+            b"GET /" + b"a" * 9999,
+        )
         for request in no_http:
             with socket.create_connection(address) as asked:
                 asked.sendall(request)
                 assert asked.recv(20).startswith(b"HTTP/1.0 400 ")
         for _ in range(3):
             with socket.create_connection(address) as asked:
-                asked.sendall(f"GET /run/{id_of(path, tmp_path)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                asked.sendall(
+                    f"GET /run/{id_of(path, tmp_path)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+                )
                 assert asked.recv(20).startswith(b"HTTP/1.1 200 ")
         with urllib.request.urlopen(url) as response:
             assert response.status == 200

@@ -87,7 +87,15 @@ def test_a_file_of_groups_is_named_with_its_number_of_groups(tmp_path: Path) -> 
 
 
 def test_names_of_any_bytes_are_shown_and_have_an_address_each(tmp_path: Path) -> None:
-    odd = [b"caf\xe9", "caf\ufffd".encode(), b"a\nb", b"%2e%2e", b"#?&", "\u202egpj".encode(), b"<b>"]
+    odd = [
+        b"caf\xe9",
+        "caf\ufffd".encode(),
+        b"a\nb",
+        b"%2e%2e",
+        b"#?&",
+        "\u202egpj".encode(),
+        b"<b>",
+    ]
     paths = [tmp_path / os.fsdecode(name) for name in odd]
     ids = {id_of(path, tmp_path) for path in paths}
     assert len(ids) == len(odd) and all(each.isalnum() for each in ids)

@@ -43,7 +43,9 @@ class Server:
     async def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
         url = URL(f"{self.url}{path}", encoded=True)
         own = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.request(method, url, headers=own, allow_redirects=False) as response:
+        async with self._session.request(
+            method, url, headers=own, allow_redirects=False
+        ) as response:
             return response.status, (await response.read()).decode(), response.headers
 
     async def report(self, name: str) -> tuple[int, str]:
@@ -86,7 +88,14 @@ async def test_every_response_has_the_headers_and_a_policy_that_allows_only_the_
             "X-Frame-Options": "DENY",
             "Cross-Origin-Resource-Policy": "same-origin",
         }
-        for path in ("/", f"/run/{server.key('one')}", pair, "/none", "/compare", "/run/0123456789abcdef"):
+        for path in (
+            "/",
+            f"/run/{server.key('one')}",
+            pair,
+            "/none",
+            "/compare",
+            "/run/0123456789abcdef",
+        ):
             _, text, headers = await server.get(path)
             policy = headers["Content-Security-Policy"]
             assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
@@ -99,13 +108,21 @@ async def test_every_response_has_the_headers_and_a_policy_that_allows_only_the_
 def test_only_names_of_the_loopback_are_own() -> None:
     own = ("127.0.0.1", "127.0.0.1:8300", "localhost:9000", "LOCALHOST", "[::1]:8300")
     foreign = (
-        *("::1", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8300", "127.0.0.1@evil.example"),
+        *(
+            "::1",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:8300",
+            "127.0.0.1@evil.example",
+        ),
         *("0.0.0.0:8300", "192.168.0.1", "", "localhost:80:80", "localhost\n"),
     )
     assert [host for host in (*own, *foreign) if is_own_name(host)] == [*own]
 
 
-async def test_foreign_names_other_sites_and_other_methods_are_refused(runs: Path, tmp_path: Path) -> None:
+async def test_foreign_names_other_sites_and_other_methods_are_refused(
+    runs: Path, tmp_path: Path
+) -> None:
     run_of(runs / "secret")
     async with served(runs, tmp_path) as server:
         for headers in ({"Host": "evil.example"}, {"Sec_Fetch_Site": "cross-site"}):
@@ -120,20 +137,34 @@ async def test_foreign_names_other_sites_and_other_methods_are_refused(runs: Pat
         assert (await server.get("/", Sec_Fetch_Site="same-origin", Host="localhost:1"))[0] == 200
         url = URL(server.url)
         reader, writer = await asyncio.open_connection(url.host, url.port)
-        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+        )
         assert b" 200 " not in await reader.readline(), "two names"
         writer.close()
 
 
-async def test_no_address_and_no_link_leads_out_of_the_folder_or_to_a_file(runs: Path, tmp_path: Path) -> None:
+async def test_no_address_and_no_link_leads_out_of_the_folder_or_to_a_file(
+    runs: Path, tmp_path: Path
+) -> None:
     run_of(runs / "one")
     run_of(tmp_path / "secret", question="the secret question")
     (tmp_path / "secret" / "report.html").write_text("the secret question")
     (runs / "alias").symlink_to(tmp_path / "secret")
     async with served(runs, tmp_path) as server:
         for path in (
-            *("/run/../../secret", "/run/%2e%2e%2fsecret", "/../secret/report.html", "/run/..%2f..%2fetc%2fpasswd"),
-            *("/run/one/samples.jsonl", "/one/report.html", "/run/0123456789abcdef", "/static/view.js"),
+            *(
+                "/run/../../secret",
+                "/run/%2e%2e%2fsecret",
+                "/../secret/report.html",
+                "/run/..%2f..%2fetc%2fpasswd",
+            ),
+            *(
+                "/run/one/samples.jsonl",
+                "/one/report.html",
+                "/run/0123456789abcdef",
+                "/static/view.js",
+            ),
             *(f"/run/{id_of(tmp_path / 'secret', tmp_path)}", f"/run/{server.key('alias')}"),
         ):
             status, text, _ = await server.get(path)
@@ -142,7 +173,9 @@ async def test_no_address_and_no_link_leads_out_of_the_folder_or_to_a_file(runs:
 
 
 @pytest.mark.slow
-async def test_the_folder_is_read_again_for_each_request_and_told_if_it_is_gone(runs: Path, tmp_path: Path) -> None:
+async def test_the_folder_is_read_again_for_each_request_and_told_if_it_is_gone(
+    runs: Path, tmp_path: Path
+) -> None:
     async with served(runs, tmp_path) as server:
         assert "There is no run in this folder yet" in (await server.get("/"))[1]
         run_of(runs / "late")
@@ -213,7 +246,10 @@ async def test_a_planted_report_that_leads_away_is_not_served(runs: Path, tmp_pa
     report = write_report(run_of(runs / "one"))
     before, after = report.read_bytes().split(b"</head>", 1)
     async with served(runs, tmp_path) as server:
-        for element in ('<META\nhttp-equiv="refresh" content="0;url=//evil.example">', "<link/rel=preconnect>"):
+        for element in (
+            '<META\nhttp-equiv="refresh" content="0;url=//evil.example">',
+            "<link/rel=preconnect>",
+        ):
             report.write_bytes(before + b"</head>" + element.encode() + after)
             status, text = await server.report("one")
             assert status == 200 and "a-policy" in text and element not in text
@@ -225,7 +261,12 @@ def test_an_element_that_leads_away_is_found_wherever_parts_of_the_file_end(
 ) -> None:
     page = write_report(run_of(tmp_path / "one")).read_bytes()
     start = page.index(b"</head>")
-    cases = ((b"", False), (b"<metaphor><linked>", False), (b"<metaphor>.<mEta>", True), (b"<link", True))
+    cases = (
+        (b"", False),
+        (b"<metaphor><linked>", False),
+        (b"<metaphor>.<mEta>", True),
+        (b"<link", True),
+    )
     for size, (text, leads) in product([1, 2, 5, 20, 23, 64], cases):
         monkeypatch.setattr(reports, "_PART", size)
         shown = page[: start + 200] + text + page[-200:]
@@ -233,7 +274,9 @@ def test_an_element_that_leads_away_is_found_wherever_parts_of_the_file_end(
 
 
 @pytest.mark.slow
-async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
+async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(
+    runs: Path, tmp_path: Path
+) -> None:
     os.mkfifo(run_of(runs / "one") / "report.html")
     async with served(runs, tmp_path) as server:
         status, text = await asyncio.wait_for(server.report("one"), PATIENCE_S)
@@ -249,7 +292,9 @@ async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp
         {"rows": 10**400, "datasets": [7, {"name": [None]}, {"name": {}}]},
     ],
 )
-async def test_what_a_damaged_run_says_hides_no_other_run(runs: Path, tmp_path: Path, general: dict[str, Any]) -> None:
+async def test_what_a_damaged_run_says_hides_no_other_run(
+    runs: Path, tmp_path: Path, general: dict[str, Any]
+) -> None:
     run_of(runs / "one")
     rows = {"selected": 6, "digest": "00"}
     path = run_of(runs / "two", (0.0, 0.0, 0.5, 1.0, 1.0, 0.5), **{"rows": rows, **general})
@@ -270,33 +315,47 @@ async def test_the_oldest_run_is_the_reference(runs: Path, tmp_path: Path) -> No
     run_of(runs / "new", (1.0, 1.0, 0.5, 1.0), date="2026-11-03T10:00:00+00:00")
     run_of(runs / "old", date="2026-11-02T10:00:00+00:00")
     async with served(runs, tmp_path) as server:
-        status, text, _ = await server.get(f"/compare?run={server.key('new')}&run={server.key('old')}")
+        status, text, _ = await server.get(
+            f"/compare?run={server.key('new')}&run={server.key('old')}"
+        )
         assert status == 200
         assert text.index(f"/run/{server.key('old')}") < text.index(f"/run/{server.key('new')}")
         assert f"/run/{server.key('new')}#row-1" in text
 
 
 @pytest.mark.slow
-async def test_a_refused_comparison_says_why_and_offers_the_way_across(runs: Path, tmp_path: Path) -> None:
+async def test_a_refused_comparison_says_why_and_offers_the_way_across(
+    runs: Path, tmp_path: Path
+) -> None:
     run_of(runs / "one")
     run_of(runs / "other", judge_model_name="<other> judge", date="2026-11-02T10:00:00+00:00")
     async with served(runs, tmp_path) as server:
         address = f"/compare?run={server.key('one')}&run={server.key('other')}"
         status, text, _ = await server.get(address)
-        assert status == 409 and "the runs differ in judge" in text and "&lt;other&gt; judge" in text
+        assert (
+            status == 409 and "the runs differ in judge" in text and "&lt;other&gt; judge" in text
+        )
         assert "Compare across judges" in text and 'name="across" value="judge"' in text
         status, text, _ = await server.get(f"{address}&across=judge&across=everything")
         assert status == 200 and "<other>" not in text
 
 
-async def test_runs_that_nothing_makes_comparable_get_no_such_offer(runs: Path, tmp_path: Path) -> None:
+async def test_runs_that_nothing_makes_comparable_get_no_such_offer(
+    runs: Path, tmp_path: Path
+) -> None:
     run_of(runs / "one")
     run_of(runs / "other", environment="pairwise_judgement", date="2026-11-02T10:00:00+00:00")
     async with served(runs, tmp_path) as server:
         one = server.key("one")
         status, text, _ = await server.get(f"/compare?run={one}&run={server.key('other')}")
         assert status == 409 and "is a run of arena_hard" in text and "<form" not in text
-        for query in ("", "?run={}", "?run={0}&run={0}", "?run={}&run=0123456789abcdef", "?run={}&run=.."):
+        for query in (
+            "",
+            "?run={}",
+            "?run={0}&run={0}",
+            "?run={}&run=0123456789abcdef",
+            "?run={}&run=..",
+        ):
             status, text, _ = await server.get(f"/compare{query.format(one)}")
             assert status in (400, 404) and "Traceback" not in text, "too few runs, or unknown ones"
 
@@ -304,7 +363,12 @@ async def test_runs_that_nothing_makes_comparable_get_no_such_offer(runs: Path, 
 @pytest.mark.slow
 async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\u202e'\""
-    run_of(runs / "<script>alert(1)<|script>", model_name=hostile, judge_model_name=hostile, environment=hostile)
+    run_of(
+        runs / "<script>alert(1)<|script>",
+        model_name=hostile,
+        judge_model_name=hostile,
+        environment=hostile,
+    )
     (run_of(runs / "x") / "metrics.json").write_text(json.dumps({"config_general": hostile}))
     odd = runs / os.fsdecode(b"caf\xe9")
     run_of(odd, date="2026-11-02T10:00:00+00:00")
@@ -315,6 +379,8 @@ async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path)
         assert "caf\ufffd" in text
         statuses = [(await server.get(f"/run/{id_of(path, runs)}"))[0] for path in paths_in(runs)]
         assert statuses.count(200) == 3 and statuses.count(500) == 1
-        status, text, _ = await server.get(f"/compare?run={id_of(odd, runs)}&run={server.key('other')}")
+        status, text, _ = await server.get(
+            f"/compare?run={id_of(odd, runs)}&run={server.key('other')}"
+        )
         assert status == 200 and f"/run/{id_of(odd, runs)}#row-1" not in text
         assert f'href="/run/{id_of(odd, runs)}"' in text

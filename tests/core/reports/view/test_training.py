@@ -74,7 +74,11 @@ async def test_groups_and_their_calls_are_asked_for(tmp_path: Path) -> None:
     async with served(tmp_path / "runs", tmp_path) as server:
         key = server.key("run")
         status, text, headers = await server.get(f"/run/{key}/group/0-2")
-        assert status == 200 and json.loads(text)["uid"] == "row-2" and headers["X-Content-Type-Options"] == "nosniff"
+        assert (
+            status == 200
+            and json.loads(text)["uid"] == "row-2"
+            and headers["X-Content-Type-Options"] == "nosniff"
+        )
         assert (await server.get(f"/run/{key}/calls/0-2"))[:2] == (200, "{}")
         for path in ("group/0-99", "calls/0-99", "group/ff-2"):
             assert (await server.get(f"/run/{key}/{path}"))[0] == 410
@@ -86,7 +90,8 @@ async def test_groups_and_their_calls_are_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "state", "status"), [("own", "paused", 202), ("", "paused", 403), ("own", "resumed", 409)]
+    ("given", "state", "status"),
+    [("own", "paused", 202), ("", "paused", 403), ("own", "resumed", 409)],
 )
 async def test_a_paused_run_is_told_to_go_on_by_its_page_alone(
     tmp_path: Path, given: str, state: str, status: int
@@ -98,5 +103,7 @@ async def test_a_paused_run_is_told_to_go_on_by_its_page_alone(
         token = re.search(r'"token":"([^"]+)"', page)
         assert token is not None
         headers = {"X_JudgeGym_Token": token[1] if given == "own" else "another"}
-        assert (await server.get(f"/run/{server.key('run')}/resume", "POST", **headers))[0] == status
+        assert (await server.get(f"/run/{server.key('run')}/resume", "POST", **headers))[
+            0
+        ] == status
     assert (training.path / RESUME).exists() == (status == 202)

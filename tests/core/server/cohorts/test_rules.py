@@ -30,7 +30,9 @@ TASK = JudgeTask("Why?", ("",))
 
 
 def member(number: int, text: str | None = None) -> JudgeTask:
-    return replace(TASK, responses=(f"text {number}" if text is None else text,), member=str(number))
+    return replace(
+        TASK, responses=(f"text {number}" if text is None else text,), member=str(number)
+    )
 
 
 class GroupInTest:
@@ -52,7 +54,11 @@ class GroupInTest:
         paid = [Usage(prompt_tokens=10), *[Usage()] * (len(self.responses) - 1)]
         return [
             ResponseJudgment(
-                len(self.responses) / 100, "ok", explanation=response, usage=usage, judge_calls=number == 0
+                len(self.responses) / 100,
+                "ok",
+                explanation=response,
+                usage=usage,
+                judge_calls=number == 0,
             )
             for number, (response, usage) in enumerate(zip(self.responses, paid, strict=True))
         ]
@@ -161,14 +167,18 @@ async def test_member_that_is_late_for_a_cohort_that_closed_early_is_told_when_i
     hall = Hall(wait_s=NEVER_S / 2)
     await asyncio.gather(hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 0.1))
     late = await hall.join(member(2))
-    assert re.search(r"closed with 2 of 3 members 0\.\d+ s after the first one came", late.explanation)
+    assert re.search(
+        r"closed with 2 of 3 members 0\.\d+ s after the first one came", late.explanation
+    )
 
 
 async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -> None:
     hall = Hall(deadline_s=2.0, wait_s=0.01)
     hall.judge.opened.clear()
     overdue = await hall.all(member(0), member(1))
-    assert [result.explanation for result in overdue] == ["the judge did not answer within the server's deadline"] * 2
+    assert [result.explanation for result in overdue] == [
+        "the judge did not answer within the server's deadline"
+    ] * 2
     hall.judge.opened.set()
     await until(lambda: hall.cohorts.pending == 0, "the cohort is judged")
     assert (await hall.join(member(0))).score == 0.02
@@ -187,7 +197,9 @@ async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_see
     assert (hall.judge.closed, hall.events) == ([], {"opened": 1, "full": 1})
 
 
-async def test_further_cohort_is_refused_when_there_is_no_room_and_a_member_of_an_open_one_is_not() -> None:
+async def test_further_cohort_is_refused_when_there_is_no_room_and_a_member_of_an_open_one_is_not() -> (
+    None
+):
     """Otherwise the places that are free in open cohorts would stay free, and everyone would wait for nobody."""
     hall = Hall(most=2)
     tasks = await hall.waiting(member(0), member(1))
@@ -246,7 +258,10 @@ async def test_close_gives_up_what_is_gathered_and_what_is_judged() -> None:
 
 WAIT_S, DEADLINE_S = 50.0, 100.0
 RULES = {
-    "members join until all are there, and the next one opens another": ("0A 1B 2C 3D 4E 5F", "ABC DEF"),
+    "members join until all are there, and the next one opens another": (
+        "0A 1B 2C 3D 4E 5F",
+        "ABC DEF",
+    ),
     "responses of another key are another cohort": ("0A 1B 0A/P 1B/P 2C 2C/P", "ABC ABC"),
     "a repeated member has its place while its cohort is open": ("0A 0A 1B 2C", "ABC"),
     "and when its caller has left": ("0A x 1B 0A 2C", "ABC"),
@@ -262,7 +277,10 @@ RULES = {
     "one with an id takes one": ("0_ 0_ 1A 2B", "AB"),
     "a cohort is closed short when the time is over": ("0A 1B +51", "AB"),
     "a member that comes then is late": ("0A 1B +51 2C", "AB late:C"),
-    "as is one without an id, for as long as the time to wait": ("-A +51 -B +51 -C +51", "A C late:B"),
+    "as is one without an id, for as long as the time to wait": (
+        "-A +51 -B +51 -C +51",
+        "A C late:B",
+    ),
     "a late member that comes again is late again, and counts once": (
         "-A +51 -B -C -B -D +51",
         "A D late:B late:C late:B",
@@ -279,7 +297,11 @@ def test_rule(script: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> No
 
     async def play() -> list[str]:
         hall = Hall(JudgeInTest(fewest_members=1), wait_s=WAIT_S, deadline_s=DEADLINE_S)
-        loop, passed, callers = asyncio.get_running_loop(), [0.0], list[tuple[str, asyncio.Task[ResponseJudgment]]]()
+        loop, passed, callers = (
+            asyncio.get_running_loop(),
+            [0.0],
+            list[tuple[str, asyncio.Task[ResponseJudgment]]](),
+        )
         clock = loop.time
         monkeypatch.setattr(loop, "time", lambda: clock() + passed[0])
         for step in script.split():
@@ -292,7 +314,9 @@ def test_rule(script: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> No
                 name, text = None if sent[0] == "-" else sent[:-1], sent[-1].replace("_", "")
                 task = JudgeTask(prompt or "Why?", (text,), member=name)
                 callers.append((text, asyncio.ensure_future(hall.join(task))))
-            for _ in range(10):  # steps of the event loop: places are taken, timers ring, the judge answers
+            for _ in range(
+                10
+            ):  # steps of the event loop: places are taken, timers ring, the judge answers
                 await asyncio.sleep(0)
         assert all(caller.done() for _, caller in callers), "nobody waits for the rest of the time"
         late = [f"late:{text}" for text, caller in callers if "late:" in (await caller).explanation]

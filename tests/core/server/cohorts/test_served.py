@@ -38,7 +38,9 @@ async def test_responses_of_two_clients_share_no_group() -> None:
     tokens = {"trainer-a": "xyzzy", "trainer-b": "swordfish"}
     async with running(*SHORT, f"--tokens={json.dumps(tokens)}", judge=listwise_judge) as server:
         paths = [f"/token/{token}/v1/score" for token in tokens.values()]
-        firsts = asyncio.gather(*(posted(server, body(0, 0.1), body(1, 0.7), path=path) for path in paths[:1]))
+        firsts = asyncio.gather(
+            *(posted(server, body(0, 0.1), body(1, 0.7), path=path) for path in paths[:1])
+        )
         other = await posted(server, body(2, 0.4), path=paths[1])
         (together,) = await firsts
     assert scores(together) == [0.1, 0.7]
@@ -51,10 +53,16 @@ async def test_baseline_is_an_anchor_and_one_response_is_enough_with_it() -> Non
     async with running(*SHORT, judge=listwise_judge) as server:
         alone = await server.post("/v1/score", body(0, 0.8, baseline=baseline))
     async with running("--judge=listwise", judge=listwise_judge) as server:
-        group = await server.post("/v1/score", {"prompt": "Q", "responses": [said(0, 0.2)], "baseline": baseline})
+        group = await server.post(
+            "/v1/score", {"prompt": "Q", "responses": [said(0, 0.2)], "baseline": baseline}
+        )
     assert alone.json["score"] == pytest.approx(0.7)
     assert group.json["results"][0]["score"] == pytest.approx(0.4)
-    assert alone.json["components"] == {"own": 0.8, "looks": 1.0, "position": alone.json["components"]["position"]}
+    assert alone.json["components"] == {
+        "own": 0.8,
+        "looks": 1.0,
+        "position": alone.json["components"]["position"],
+    }
 
 
 async def test_rubric_levels_reference_and_context_reach_the_judge_of_groups() -> None:
@@ -64,7 +72,9 @@ async def test_rubric_levels_reference_and_context_reach_the_judge_of_groups() -
     responses = [said(0, 0.1), said(1, 0.2)]
     for judge, script in (("listwise", listwise_judge), ("tournament", arena_judge)):
         async with running(f"--judge={judge}", judge=script) as server:
-            answer = await server.post("/v1/score", {"prompt": "Q", "responses": responses, **fields})
+            answer = await server.post(
+                "/v1/score", {"prompt": "Q", "responses": responses, **fields}
+            )
         assert {each["status"] for each in answer.json["results"]} == {"ok"}
         for request in server.judge.bodies:
             shown = asked(request)
@@ -79,8 +89,12 @@ async def test_rubric_of_the_server_is_that_of_requests_without_one() -> None:
 
 async def test_too_many_responses_of_a_request_are_refused() -> None:
     async with running("--judge=tournament") as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(65)]})
-        refused = await server.post("/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(257)]})
+        answer = await server.post(
+            "/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(65)]}
+        )
+        refused = await server.post(
+            "/v1/score", {"prompt": "Q", "responses": [f"text {n}" for n in range(257)]}
+        )
     assert (refused.status, "at most 256" in refused.text) == (422, True)
     assert answer.status == 422
     assert "at most 64" in answer.json["error"]["message"]
@@ -92,7 +106,9 @@ async def test_choice_of_a_cohort_is_the_best_of_all() -> None:
         return f"[[{'ABC'[shown[: shown.index('BEST')].count('The Start of Assistant') - 1]}]]"
 
     async with running("--judge=choice", *FLAGS[1:], judge=judge) as server:
-        answers = await posted(server, *({"prompt": "Q", "response": text} for text in ("one", "BEST", "two")))
+        answers = await posted(
+            server, *({"prompt": "Q", "response": text} for text in ("one", "BEST", "two"))
+        )
     assert scores(answers) == [0.0, 1.0, 0.0]
 
 
@@ -113,7 +129,9 @@ async def test_responses_of_another_prompt_label_rubric_or_group_are_another_coh
     bodies = [body(0), *({**body(number), **other} for number, other in enumerate(others, 1))]
     async with running(*SHORT, judge=listwise_judge) as server:
         answers = await posted(server, *bodies)
-    assert [answer.json["explanation"].partition(" members")[0] for answer in answers] == ["1 of 3"] * 6
+    assert [answer.json["explanation"].partition(" members")[0] for answer in answers] == [
+        "1 of 3"
+    ] * 6
     assert server.judge.requests == []
 
 

@@ -18,14 +18,21 @@ def judges(**settings: Any) -> dict[str, JudgeMount]:
 
 
 def test_mount_that_sees_each_response_alone_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"^mounts\.safety\.group_size: the judge aspect sees each response alone"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^mounts\.safety\.group_size: the judge aspect sees each response alone",
+    ):
         judges(judge="listwise", mounts={"safety": {"judge": "aspect", "group_size": 4}})
 
 
-@pytest.mark.parametrize(("judge", "most"), [("choice", 26), ("tournament", 64), ("arena_hard", 64), ("listwise", 256)])
+@pytest.mark.parametrize(
+    ("judge", "most"), [("choice", 26), ("tournament", 64), ("arena_hard", 64), ("listwise", 256)]
+)
 def test_group_size_is_within_the_judges_own_limit(judge: Any, most: int) -> None:
     assert judges(judge=judge, group_size=most)[""].group_size == most
-    with pytest.raises(SettingsError, match=f"^--group_size: .*at most {most} responses, found {most + 1}$"):
+    with pytest.raises(
+        SettingsError, match=f"^--group_size: .*at most {most} responses, found {most + 1}$"
+    ):
         judges(judge=judge, group_size=most + 1)
 
 
@@ -50,12 +57,19 @@ def test_wait_is_half_of_the_deadline_if_not_set() -> None:
 def test_mount_inherits_the_size_of_a_group_only_if_it_compares() -> None:
     mounts = {"safety": {"judge": "aspect"}, "best": {"judge": "choice"}, "own": {"group_size": 4}}
     found = judges(judge="listwise", group_size=8, group_wait=5, mounts=mounts)
-    assert {name: mount.group_size for name, mount in found.items()} == {"": 8, "safety": None, "best": 8, "own": 4}
+    assert {name: mount.group_size for name, mount in found.items()} == {
+        "": 8,
+        "safety": None,
+        "best": 8,
+        "own": 4,
+    }
 
 
 async def test_core_of_a_process_refuses_the_same_in_one_line() -> None:
     mounts = {"m": JudgeMount(judge="rubric", group_size=8, judge_base_url="http://127.0.0.1:1/v1")}
-    with pytest.raises(SettingsError, match=r"^judge 'm': group_size: the judge rubric sees each response alone"):
+    with pytest.raises(
+        SettingsError, match=r"^judge 'm': group_size: the judge rubric sees each response alone"
+    ):
         await Core(mounts, deadline_s=10, max_pending=10).__aenter__()
 
 
@@ -68,7 +82,9 @@ async def test_judge_of_groups_with_self_critique_is_refused(judge: str) -> None
 
 
 async def test_arena_hard_with_self_critique_judges_against_a_baseline_and_refuses_groups() -> None:
-    async with running("--judge=arena_hard", "--judge_critique_rounds=1", judge="[[A=B]]") as server:
+    async with running(
+        "--judge=arena_hard", "--judge_critique_rounds=1", judge="[[A=B]]"
+    ) as server:
         against = await server.post("/v1/score", {"prompt": "Q", "response": "A", "baseline": "B"})
         group = await server.post("/v1/score", {"prompt": "Q", "responses": ["A", "B"]})
     assert against.json["score"] == 0.5

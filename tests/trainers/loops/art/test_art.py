@@ -13,11 +13,15 @@ from tests.trainers.loops.examples import example, swap
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 URL = '"http://127.0.0.1:8400"'
-ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How do bees make honey?"}]
+ASKED = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "How do bees make honey?"},
+]
 REPLIES = [
     "Bees gather nectar and fan it dry.",
     "Magic.",
-    "Bees collect nectar, add enzymes, store it in cells and fan it with their wings until it is thick honey.",
+    "Bees collect nectar, add enzymes, store it in cells and fan it with their wings until it is "
+    "thick honey.",
     "I do not know how bees make honey.",
     "They buy it.",
 ]
@@ -34,12 +38,20 @@ def code(url: str) -> str:
 
 
 def in_process(base_url: str, kind: str) -> str:
-    settings = {"judge": kind, "judge_base_url": base_url, "judge_model_name": "the-judge", "judge_max_retries": 0}
+    settings = {
+        "judge": kind,
+        "judge_base_url": base_url,
+        "judge_model_name": "the-judge",
+        "judge_max_retries": 0,
+    }
     return swap(example("ART"), (URL, f"judge={settings!r}"), MEMBERS)
 
 
 def group(*replies: str, asked: list[Json] = ASKED) -> list[Json]:
-    return [{"asked": asked, "turns": [{"content": reply}], "metadata": {"n": n}} for n, reply in enumerate(replies)]
+    return [
+        {"asked": asked, "turns": [{"content": reply}], "metadata": {"n": n}}
+        for n, reply in enumerate(replies)
+    ]
 
 
 async def gathered(place: Path, code: str, *groups: list[Json]) -> Json:
@@ -62,7 +74,9 @@ async def test_rewards_are_those_of_the_server(tmp_path: Path, flags: list[str])
     other = [{"role": "user", "content": "What do bees do with nectar?"}]
     equal = [*REPLIES[:2], REPLIES[0], ""]
     async with running(*flags, judge=OfflineJudge()) as server:
-        result = await gathered(tmp_path, code(server.url), group(*REPLIES), group(*equal, asked=other))
+        result = await gathered(
+            tmp_path, code(server.url), group(*REPLIES), group(*equal, asked=other)
+        )
         asked_for = len(server.judge.requests)
         expected = [await ours(server, *REPLIES), await ours(server, *equal, prompt=other)]
     first, second = result["groups"]
@@ -73,10 +87,19 @@ async def test_rewards_are_those_of_the_server(tmp_path: Path, flags: list[str])
     assert asked_for == (7 if flags == PER_SAMPLE else 2)  # equal trajectories are judged once
     for of_group in (first, second):
         assert [each["judge_score"] for each in of_group["metrics"]] == of_group["rewards"]
-        assert all(each["independent_reward"] == 0.125 and each["steps"] == 1 for each in of_group["metrics"])
-        assert all(logs[0] == "began" and logs[1].startswith("judge: ") for logs in of_group["logs"])
+        assert all(
+            each["independent_reward"] == 0.125 and each["steps"] == 1
+            for each in of_group["metrics"]
+        )
+        assert all(
+            logs[0] == "began" and logs[1].startswith("judge: ") for logs in of_group["logs"]
+        )
         assert of_group["kept"] == [[7, True, 1, {"n": n}] for n in range(len(of_group["rewards"]))]
-        assert of_group["own_choices"] and of_group["exceptions"] == [] and of_group["of_group"] == {"judge_failed": 0}
+        assert (
+            of_group["own_choices"]
+            and of_group["exceptions"] == []
+            and of_group["of_group"] == {"judge_failed": 0}
+        )
 
 
 @pytest.mark.timeout(150)
@@ -106,7 +129,11 @@ async def test_a_group_without_two_scores_is_dropped(tmp_path: Path) -> None:
         result = await gathered(tmp_path, code(server.url), *groups)
     assert judge.asked == 3 and len(judge.failed) == 1
     assert len(result["groups"]) == 2
-    assert all(not judge.has_failed(reply) for of_group in result["groups"] for reply in of_group["replies"])
+    assert all(
+        not judge.has_failed(reply)
+        for of_group in result["groups"]
+        for reply in of_group["replies"]
+    )
 
 
 @pytest.mark.timeout(150)
@@ -117,19 +144,35 @@ async def test_conversations_with_tools_and_prompts_that_differ(tmp_path: Path) 
         {"content": REPLIES[2]},
     ]
     other = [ASKED[0], {"role": "user", "content": "How do bees make honey, please?"}]
-    members = [{"asked": ASKED, "turns": later}, {"asked": other, "turns": [{"content": REPLIES[1]}]}]
-    members = [{**member, "metadata": {"reference": "Nectar.", "n": n}} for n, member in enumerate(members)]
+    members = [
+        {"asked": ASKED, "turns": later},
+        {"asked": other, "turns": [{"content": REPLIES[1]}]},
+    ]
+    members = [
+        {**member, "metadata": {"reference": "Nectar.", "n": n}} for n, member in enumerate(members)
+    ]
     async with running(*LISTWISE, judge=OfflineJudge()) as server:
         result = await gathered(tmp_path, code(server.url), members)
-        shown = "".join(message["content"] for request in server.judge.bodies for message in request["messages"])
+        shown = "".join(
+            message["content"] for request in server.judge.bodies for message in request["messages"]
+        )
         turns = [
-            [ASKED[1], {"role": "assistant", **later[0]}, later[1], {"role": "assistant", **later[2]}],
+            [
+                ASKED[1],
+                {"role": "assistant", **later[0]},
+                later[1],
+                {"role": "assistant", **later[2]},
+            ],
             [other[1], {"role": "assistant", "content": REPLIES[1]}],
         ]
         body = {"prompt": ASKED[:1], "responses": turns, "reference": "Nectar."}
-        expected = [each["score"] for each in (await server.post("/v1/score", body)).json["results"]]
+        expected = [
+            each["score"] for each in (await server.post("/v1/score", body)).json["results"]
+        ]
         asked_for = len(server.judge.bodies)
-    assert asked_for == 1  # the prompt has what both begin with once: the server has judged the same just now
+    assert (
+        asked_for == 1
+    )  # the prompt has what both begin with once: the server has judged the same just now
     assert result["groups"][0]["rewards"] == expected
     assert "[tool call: look(" in shown and "Nectar." in shown
 

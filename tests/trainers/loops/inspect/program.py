@@ -37,7 +37,10 @@ def summary(path: str) -> dict[str, Any]:
                 "asked": [[message.role, message.text] for message in sample.messages[:-1]],
                 "completion": sample.output.completion,
                 "scores": {
-                    name: {**score.model_dump(exclude={"history", "value"}), "value": shown(score.value)}
+                    name: {
+                        **score.model_dump(exclude={"history", "value"}),
+                        "value": shown(score.value),
+                    }
                     for name, score in (sample.scores or {}).items()
                 },
             }

@@ -2,8 +2,9 @@
 
     python -m tests.trainers.loops.install [--only NAME,NAME] [--install_only] [OPTIONS OF PYTEST]
 
-The environments lie in TRAINER_ENVIRONMENTS (by default `.trainers`); TRAINER_SOURCES may name a folder with clones of
-the repositories that some targets come from. What cannot be installed here is said, and its tests are skipped.
+The environments lie in TRAINER_ENVIRONMENTS (by default `.trainers`); TRAINER_SOURCES may name a
+folder with clones of the repositories that some targets come from. What cannot be installed here is
+said, and its tests are skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _NO_TESTS = 5
 
 def main() -> int:
     """Install, test, report; the exit code is that of pytest."""
-    parser = argparse.ArgumentParser(prog="python -m tests.trainers.loops.install", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.trainers.loops.install", allow_abbrev=False
+    )
     parser.add_argument("--only", default="", help="names of targets, with commas")
     parser.add_argument("--install_only", action="store_true", help="run no tests")
     given, of_pytest = parser.parse_known_args()
@@ -41,7 +44,10 @@ def main() -> int:
     targets = [target for target in TARGETS if not names or target.name in names]
     unknown = set(names) - {target.name for target in targets}
     if unknown:
-        parser.error(f"--only: no target {', '.join(unknown)}; expected {', '.join(each.name for each in TARGETS)}")
+        parser.error(
+            f"--only: no target {', '.join(unknown)}; expected "
+            f"{', '.join(each.name for each in TARGETS)}"
+        )
     try:
         uv()
     except NotInstallableError as error:
@@ -54,7 +60,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         code = _test(targets, place, report, of_pytest)
-        print("\n" + "\n".join(lines(targets, place, counted(report) if report.is_file() else {}, why)))
+        print(
+            "\n"
+            + "\n".join(lines(targets, place, counted(report) if report.is_file() else {}, why))
+        )
     return 0 if code == _NO_TESTS else code
 
 
@@ -68,7 +77,10 @@ def _install(targets: Sequence[Target], place: Path) -> dict[str, str]:
             name = began[future].name
             try:
                 done, seconds = future.result()
-                print(f"  {name}: {done}{f' in {seconds:.0f} s' if done == 'installed' else ''}", flush=True)
+                print(
+                    f"  {name}: {done}{f' in {seconds:.0f} s' if done == 'installed' else ''}",
+                    flush=True,
+                )
             except NotInstallableError as error:
                 why[name] = str(error)
                 print(f"  {name}: skipped, {error}", flush=True)
@@ -82,10 +94,28 @@ def _timed(target: Target, place: Path) -> tuple[str, float]:
 
 
 def _test(targets: Sequence[Target], place: Path, report: Path, of_pytest: Sequence[str]) -> int:
-    folders = {str(HERE / target.folder): None for target in targets if (HERE / target.folder).is_dir()}
-    at_once = ("-n", str(_AT_ONCE), "--dist", "loadfile")  # tests of one file share what Ray and the trainers start
-    command = [sys.executable, "-m", "pytest", "-rs", *at_once, f"--junitxml={report}", *folders, *of_pytest]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, "TRAINER_ENVIRONMENTS": str(place)}).returncode
+    folders = {
+        str(HERE / target.folder): None for target in targets if (HERE / target.folder).is_dir()
+    }
+    at_once = (
+        "-n",
+        str(_AT_ONCE),
+        "--dist",
+        "loadfile",
+    )  # tests of one file share what Ray and the trainers start
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rs",
+        *at_once,
+        f"--junitxml={report}",
+        *folders,
+        *of_pytest,
+    ]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "TRAINER_ENVIRONMENTS": str(place)}
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Makes the environment of a target, unless it is there.
 
-Guarantees: a folder that something else has made is used as it is, and never removed; one of ours is made again when
-what belongs into it has changed, or when it was not finished; what cannot be installed leaves no environment behind,
-and a file with the reason in its place.
+Guarantees: a folder that something else has made is used as it is, and never removed; one of ours
+is made again when what belongs into it has changed, or when it was not finished; what cannot be
+installed leaves no environment behind, and a file with the reason in its place.
 """
 
 from __future__ import annotations
@@ -56,7 +56,16 @@ def make(target: Target, place: Path) -> str:
 def _install(target: Target, folder: Path, log: Path) -> None:
     python = str(folder / "bin" / "python")
     chosen = interpreter(target.pythons)
-    run(uv(), "venv", "--allow-existing", "--no-python-downloads", "--python", chosen, str(folder), log=log)
+    run(
+        uv(),
+        "venv",
+        "--allow-existing",
+        "--no-python-downloads",
+        "--python",
+        chosen,
+        str(folder),
+        log=log,
+    )
     install = (uv(), "pip", "install", "--python", python)
     projects = []
     if target.source is not None:
@@ -70,7 +79,11 @@ def _install(target: Target, folder: Path, log: Path) -> None:
     run(
         *(*install, *(("--python-version", target.python) if target.python else ())),
         *(*(cpu_torch() if needs_torch else ()), "--override", str(overrides), *target.packages),
-        *(word for project in (_judgegym(target.extra), *projects) for word in ("--editable", project)),
+        *(
+            word
+            for project in (_judgegym(target.extra), *projects)
+            for word in ("--editable", project)
+        ),
         log=log,
     )
     if target.bare:
@@ -89,14 +102,20 @@ def _check_out(source: Source, name: str, folder: Path, log: Path) -> None:
         NotInstallableError: git cannot get it.
     """
     given = os.environ.get(SOURCES)
-    url = str(Path(given).absolute() / name) if given and (Path(given) / name).exists() else source.url
+    url = (
+        str(Path(given).absolute() / name)
+        if given and (Path(given) / name).exists()
+        else source.url
+    )
     git = ("git", "-C", str(folder))
     try:
         run("git", "init", "--quiet", str(folder), log=log)
         run(*git, "fetch", "--quiet", "--depth", "1", url, source.commit, log=log)
         run(*git, "checkout", "--quiet", "FETCH_HEAD", log=log)
     except NotInstallableError as error:
-        raise NotInstallableError(f"{url} cannot be cloned ({SOURCES} names a folder of clones): {error}") from None
+        raise NotInstallableError(
+            f"{url} cannot be cloned ({SOURCES} names a folder of clones): {error}"
+        ) from None
 
 
 def _digest(target: Target) -> str:

@@ -27,7 +27,9 @@ def counted(report: Path) -> dict[str, Counted]:
     targets = {target.name for target in TARGETS}
     found: dict[str, Counted] = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        name = re.search(r"(?:^|\.)loops\.(\w+)\.test_", f"{case.get('classname', '')}.{case.get('name', '')}")
+        name = re.search(
+            r"(?:^|\.)loops\.(\w+)\.test_", f"{case.get('classname', '')}.{case.get('name', '')}"
+        )
         ids = targets.intersection(re.findall(r"\w+", case.get("name", "").partition("[")[2]))
         count = found.setdefault(next(iter(ids), name[1] if name else ""), Counted())
         count.seconds += float(case.get("time", 0))
@@ -57,7 +59,9 @@ def _said(*command: str) -> str:
     return ended.stdout.strip() or "–"
 
 
-def lines(targets: Sequence[Target], place: Path, tests: Mapping[str, Counted], why: Mapping[str, str]) -> list[str]:
+def lines(
+    targets: Sequence[Target], place: Path, tests: Mapping[str, Counted], why: Mapping[str, str]
+) -> list[str]:
     """The table: a line for each target, and below it the reasons of those that were skipped."""
     heads = ("target", "version", "passed", "failed", "skipped", "seconds")
     rows = []
@@ -67,11 +71,18 @@ def lines(targets: Sequence[Target], place: Path, tests: Mapping[str, Counted], 
         numbers = (str(count.passed), str(count.failed), str(count.skipped), f"{count.seconds:.0f}")
         rows.append((target.name, version, *numbers))
     total = [tests.get(target.name, Counted()) for target in targets]
-    sums = (sum(c.passed for c in total), sum(c.failed for c in total), sum(c.skipped for c in total))
+    sums = (
+        sum(c.passed for c in total),
+        sum(c.failed for c in total),
+        sum(c.skipped for c in total),
+    )
     rows.append(("all", "", *map(str, sums), f"{sum(c.seconds for c in total):.0f}"))
     widths = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
     table = [
-        "  ".join(_cell(text, width, place) for place, (text, width) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            _cell(text, width, place)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
         for row in (heads, *rows)
     ]
     return [*table, *(f"not here: {name}: {reason}" for name, reason in why.items())]

@@ -37,7 +37,8 @@ class Target:
     Attributes:
         name: its folder's name, and by default that of its tests in `tests/trainers/loops`.
         title: that of its section in `docs/trainers/index.md`.
-        distribution: the package whose version is the target's; empty for one that is not installed.
+        distribution: the package whose version is the target's; empty for one that is not
+            installed.
         version: the version that is tested.
         imported: a module whose import shows that the package is usable.
         extra: the extra of JudgeGym with which the checkout is installed; empty for the core alone.
@@ -47,9 +48,10 @@ class Target:
         overrides: requirements that replace those of packages.
         source: the repository that it comes from, instead of the index.
         has_environment: false for a checkout whose modules the tests load into their own Python.
-        tests: the folder of its tests in `tests/trainers/loops`, where another version of the target has it, too.
-        python: the version of Python as which its packages are chosen, where they require a patch release that not
-            every machine has; an older one of `pythons` runs them then.
+        tests: the folder of its tests in `tests/trainers/loops`, where another version of the
+            target has it, too.
+        python: the version of Python as which its packages are chosen, where they require a patch
+            release that not every machine has; an older one of `pythons` runs them then.
     """
 
     name: str
@@ -91,7 +93,11 @@ TARGETS = (
         "0.5.18",
         "art",
         extra="art",
-        packages=("openpipe-art==0.5.18", "numpy", "pyarrow"),  # both for `Model.log`, which its core does not require
+        packages=(
+            "openpipe-art==0.5.18",
+            "numpy",
+            "pyarrow",
+        ),  # both for `Model.log`, which its core does not require
     ),
     Target(
         "inspect",
@@ -124,7 +130,15 @@ TARGETS = (
         packages=("nemo-gym==0.4.0",),
         tests="nemo_gym",
     ),
-    Target("openenv", "OpenEnv", "openenv", "0.10.0", "openenv", extra="openenv", packages=("openenv==0.10.0",)),
+    Target(
+        "openenv",
+        "OpenEnv",
+        "openenv",
+        "0.10.0",
+        "openenv",
+        extra="openenv",
+        packages=("openenv==0.10.0",),
+    ),
     Target(
         "openrlhf",
         "OpenRLHF",
@@ -133,9 +147,19 @@ TARGETS = (
         "openrlhf.utils.agent",
         extra="environments",
         packages=(TORCH, "transformers", "pylatexenc", "datasets"),
-        bare=("openrlhf==0.11.2",),  # it depends on what needs a GPU; its executor of agents does not
+        bare=(
+            "openrlhf==0.11.2",
+        ),  # it depends on what needs a GPU; its executor of agents does not
     ),
-    Target("ray", "Ray Serve", "ray", "2.60.*", "ray.serve", extra="ray", packages=("ray[data,serve]==2.60.*",)),
+    Target(
+        "ray",
+        "Ray Serve",
+        "ray",
+        "2.60.*",
+        "ray.serve",
+        extra="ray",
+        packages=("ray[data,serve]==2.60.*",),
+    ),
     Target(
         "rllm",
         "rllm",
@@ -170,7 +194,9 @@ TARGETS = (
         "",
         "",
         source=Source(
-            "https://github.com/THUDM/slime", commit="624b824a898ab0ec1fcb4d373004c7f3852bf515", day="2026-08-21"
+            "https://github.com/THUDM/slime",
+            commit="624b824a898ab0ec1fcb4d373004c7f3852bf515",
+            day="2026-08-21",
         ),
         has_environment=False,  # on the index this name is another project, and its own package needs a GPU
     ),
@@ -182,8 +208,9 @@ TARGETS = (
         "tinker_cookbook.rl.types",
         extra="tinker",
         packages=("tinker==0.38.0", "tinker-cookbook==0.6.1", TORCH),
-        # It requires tml-renderers>=0.4.1, which not every index has. Only its renderer of one family of models calls
-        # that package, and what the tests use is there in 0.2.1, too; where there is a newer one, that is installed.
+        # It requires tml-renderers>=0.4.1, which not every index has. Only its renderer of one
+        # family of models calls that package, and what the tests use is there in 0.2.1, too; where
+        # there is a newer one, that is installed.
         overrides=("tml-renderers>=0.2",),
     ),
     Target("trl", "TRL", "trl", "1.16.0", "trl", extra="trl", packages=(TORCH, "trl==1.16.0")),
@@ -206,8 +233,22 @@ TARGETS = (
         pythons=("3.11", "3.12", "3.10"),
         packages=(
             TORCH,
-            *("tensordict", "omegaconf", "numpy", "pandas", "transformers", "datasets", "codetiming", "ray"),
-            *("hydra-core", "cachetools", "fastapi", "uvicorn"),  # its configuration and its agent loop
+            *(
+                "tensordict",
+                "omegaconf",
+                "numpy",
+                "pandas",
+                "transformers",
+                "datasets",
+                "codetiming",
+                "ray",
+            ),
+            *(
+                "hydra-core",
+                "cachetools",
+                "fastapi",
+                "uvicorn",
+            ),  # its configuration and its agent loop
         ),
         bare=("verl==0.9.1",),  # as OpenRLHF
     ),

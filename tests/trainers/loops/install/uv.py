@@ -16,7 +16,11 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-_SETTINGS = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_EXTRA_INDEX_URL": "UV_INDEX", "PIP_FIND_LINKS": "UV_FIND_LINKS"}
+_SETTINGS = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+}
 _PATIENCE_S = 1800.0
 _ANSWER_S = 10.0
 
@@ -33,14 +37,21 @@ def uv() -> str:
         NotInstallableError: there is none.
     """
     for found in ("uv", str(Path(sys.executable).parent / "uv")):
-        if shutil.which(found) and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
+        if (
+            shutil.which(found)
+            and subprocess.run([found, "--version"], capture_output=True).returncode == 0
+        ):
             return found
     raise NotInstallableError("no uv: neither on PATH nor in .venv (pip install uv)")
 
 
 def settings_of_pip(given: Mapping[str, str]) -> dict[str, str]:
     """The environment variables for uv, which reads no settings of pip; what is set for uv itself stays."""
-    named = {ours: given[theirs] for theirs, ours in _SETTINGS.items() if given.get(theirs) and not given.get(ours)}
+    named = {
+        ours: given[theirs]
+        for theirs, ours in _SETTINGS.items()
+        if given.get(theirs) and not given.get(ours)
+    }
     if "UV_FIND_LINKS" in named:  # pip divides by spaces, uv by commas
         named["UV_FIND_LINKS"] = ",".join(named["UV_FIND_LINKS"].split())
     return named
@@ -60,13 +71,24 @@ def run(*command: str, log: Path) -> None:
         begin = file.tell()
         try:
             code = subprocess.run(
-                command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=variables, timeout=_PATIENCE_S
+                command,
+                stdout=file,
+                stderr=file,
+                stdin=subprocess.DEVNULL,
+                env=variables,
+                timeout=_PATIENCE_S,
             ).returncode
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NotInstallableError(str(error)) from None
     if code:
-        said = [line.strip(" │╰─▶×") for line in log.read_text(errors="replace")[begin:].splitlines() if line.strip()]
-        raise NotInstallableError(" ".join(" ".join(said[-4:]).split()) or f"{command[0]}: exit code {code}")
+        said = [
+            line.strip(" │╰─▶×")
+            for line in log.read_text(errors="replace")[begin:].splitlines()
+            if line.strip()
+        ]
+        raise NotInstallableError(
+            " ".join(" ".join(said[-4:]).split()) or f"{command[0]}: exit code {code}"
+        )
 
 
 def interpreter(versions: tuple[str, ...]) -> str:
@@ -106,10 +128,17 @@ def _version_of(python: str) -> str:
 def cpu_torch() -> tuple[str, ...]:
     """The options with which uv takes the build of torch for CPUs, which is a tenth of the other one's size.
 
-    A wheel in one of the folders of UV_FIND_LINKS or PIP_FIND_LINKS is preferred by its version and needs none.
+    A wheel in one of the folders of UV_FIND_LINKS or PIP_FIND_LINKS is preferred by its version and
+    needs none.
     """
-    folders = settings_of_pip(os.environ).get("UV_FIND_LINKS") or os.environ.get("UV_FIND_LINKS", "")
-    if any(Path(folder).is_dir() and any(Path(folder).glob("torch-*+cpu*")) for folder in folders.split(",") if folder):
+    folders = settings_of_pip(os.environ).get("UV_FIND_LINKS") or os.environ.get(
+        "UV_FIND_LINKS", ""
+    )
+    if any(
+        Path(folder).is_dir() and any(Path(folder).glob("torch-*+cpu*"))
+        for folder in folders.split(",")
+        if folder
+    ):
         return ()
     try:
         with urlopen(f"{CPU_INDEX}/torch/", timeout=_ANSWER_S):

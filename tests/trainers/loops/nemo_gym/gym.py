@@ -1,6 +1,7 @@
 """A NeMo Gym project in a folder, and its own command `gym` run there: servers that it starts, and collections.
 
-The virtual environments that it would make for each server are links to the one in which NeMo Gym is installed.
+The virtual environments that it would make for each server are links to the one in which NeMo Gym
+is installed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from tests.trainers.loops.children import ended, ready, started
 from tests.trainers.loops.examples import example
 
 SERVERS = (
-    *("resources_servers/judgegym", "responses_api_agents/simple_agent", "responses_api_models/openai_model"),
+    *(
+        "resources_servers/judgegym",
+        "responses_api_agents/simple_agent",
+        "responses_api_models/openai_model",
+    ),
     "environment_servers/legacy_agent",  # before the agent, from 0.7 on
 )
 
@@ -35,7 +40,11 @@ class Gym:
     @property
     def environment_servers(self) -> tuple[str, ...]:
         """The types of servers between collector and agent, which 0.4 does not know."""
-        return ("legacy_agent",) if self.version == "0.4.0" else ("legacy_agent", "single_agent_turn_legacy")
+        return (
+            ("legacy_agent",)
+            if self.version == "0.4.0"
+            else ("legacy_agent", "single_agent_turn_legacy")
+        )
 
     @property
     def aggregates_failures(self) -> bool:
@@ -63,7 +72,11 @@ class Project:
     def words(self, command: str, *more: str) -> list[str]:
         """A command line with what is particular to this place."""
         head = ("++head_server.host=127.0.0.1", f"++head_server.port={self.head_port}")
-        return [*shlex.split(command, comments=True), *(head if command.startswith("gym") else ()), *more]
+        return [
+            *shlex.split(command, comments=True),
+            *(head if command.startswith("gym") else ()),
+            *more,
+        ]
 
     async def run(self, command: str, *more: str) -> tuple[int, str]:
         """Run a command to its end: its exit code, and all that it said."""

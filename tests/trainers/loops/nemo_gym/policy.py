@@ -13,7 +13,13 @@ from aiohttp.test_utils import TestServer
 
 def message(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    return {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
 
 
 @asynccontextmanager

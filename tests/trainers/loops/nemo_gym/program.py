@@ -1,9 +1,10 @@
 """Collects rollouts with NeMo Gym's `SimpleAgent` and `RolloutCollectionHelper`, its policy scripted.
 
-Arguments: the reward server's host and port, a directory, the rows as JSON, the number of rollouts of each, and the
-type of the environment server between collector and agent, which NeMo Gym has from 0.7 on. The policy answers with the
-`says` of the row's metadata: text, in which `{n}` is the answer's number, a list of output items, or an object of
-fields of a response whose text is `half of`.
+Arguments: the reward server's host and port, a directory, the rows as JSON, the number of rollouts
+of each, and the type of the environment server between collector and agent, which NeMo Gym has from
+0.7 on. The policy answers with the `says` of the row's metadata: text, in which `{n}` is the
+answer's number, a list of output items, or an object of fields of a response whose text is `half
+of`.
 """
 
 import asyncio
@@ -19,11 +20,21 @@ from fastapi import FastAPI, Request
 from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.global_config import NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME
 from nemo_gym.rollout_collection import RolloutCollectionConfig, RolloutCollectionHelper
-from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient, set_global_aiohttp_client
+from nemo_gym.server_utils import (
+    GlobalAIOHTTPAsyncClientConfig,
+    ServerClient,
+    set_global_aiohttp_client,
+)
 from omegaconf import OmegaConf
 from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 
-host, port, directory, rows, repeats = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+host, port, directory, rows, repeats = (
+    sys.argv[1],
+    int(sys.argv[2]),
+    Path(sys.argv[3]),
+    sys.argv[4],
+    int(sys.argv[5]),
+)
 kind = sys.argv[6]
 policy = FastAPI()
 numbers = itertools.count()
@@ -31,7 +42,13 @@ numbers = itertools.count()
 
 def message(text):
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    return {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
 
 
 @policy.post("/v1/responses")
@@ -90,7 +107,9 @@ def environment_server(port, client):
         resources_tool_transports=["direct_http"],
         cleanup_timeout_seconds=60,
     )
-    return SingleAgentTurnLegacyEnvironmentServer(config=config, server_client=client).setup_webserver()
+    return SingleAgentTurnLegacyEnvironmentServer(
+        config=config, server_client=client
+    ).setup_webserver()
 
 
 async def main():
@@ -100,8 +119,12 @@ async def main():
     config = OmegaConf.create(
         {
             "judge": {"resources_servers": {"judge": {"host": host, "port": port}}},
-            "policy": {"responses_api_models": {"policy": {"host": "127.0.0.1", "port": policy_port}}},
-            "agent": {"responses_api_agents": {"simple_agent": {"host": "127.0.0.1", "port": agent_port}}},
+            "policy": {
+                "responses_api_models": {"policy": {"host": "127.0.0.1", "port": policy_port}}
+            },
+            "agent": {
+                "responses_api_agents": {"simple_agent": {"host": "127.0.0.1", "port": agent_port}}
+            },
             "environment": {
                 "environment_servers": {
                     kind: {
@@ -114,7 +137,9 @@ async def main():
         }
     )
     os.environ[NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME] = OmegaConf.to_yaml(config)
-    client = ServerClient(head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=config)
+    client = ServerClient(
+        head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=config
+    )
     set_global_aiohttp_client(cfg=GlobalAIOHTTPAsyncClientConfig())
     agent = SimpleAgent(
         config=SimpleAgentConfig(
@@ -137,7 +162,9 @@ async def main():
         )
     ]
     running = [asyncio.create_task(server.serve(sockets=[bound])) for server, bound in servers]
-    (directory / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in json.loads(rows)))
+    (directory / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in json.loads(rows))
+    )
 
     class Helper(RolloutCollectionHelper):
         def setup_server_client(self, head_server_config=None):

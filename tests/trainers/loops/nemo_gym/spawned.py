@@ -1,8 +1,8 @@
 """Builds the spawned server as NeMo Gym does, without its processes. Argument: its blocks of settings, as JSON.
 
-Each block is that of the server in NeMo Gym's configuration. The result has, for each, the line that it ended with, or
-the row that `/verify` gave. The judge of the last ones is a model server of NeMo Gym, before the endpoint that the
-second argument names.
+Each block is that of the server in NeMo Gym's configuration. The result has, for each, the line
+that it ended with, or the row that `/verify` gave. The judge of the last ones is a model server of
+NeMo Gym, before the endpoint that the second argument names.
 """
 
 import asyncio
@@ -14,8 +14,15 @@ import sys
 import httpx
 import uvicorn
 from nemo_gym.config_types import BaseServerConfig
-from nemo_gym.global_config import NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME, NEMO_GYM_CONFIG_PATH_ENV_VAR_NAME
-from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient, set_global_aiohttp_client
+from nemo_gym.global_config import (
+    NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME,
+    NEMO_GYM_CONFIG_PATH_ENV_VAR_NAME,
+)
+from nemo_gym.server_utils import (
+    GlobalAIOHTTPAsyncClientConfig,
+    ServerClient,
+    set_global_aiohttp_client,
+)
 from omegaconf import OmegaConf
 
 blocks, endpoint, row = json.loads(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
@@ -27,13 +34,23 @@ def listening():
 
 
 of_model, model_port = listening()
-model = {"host": "127.0.0.1", "port": model_port, "openai_base_url": endpoint, "openai_api_key": "none"}
+model = {
+    "host": "127.0.0.1",
+    "port": model_port,
+    "openai_base_url": endpoint,
+    "openai_api_key": "none",
+}
 model |= {"entrypoint": "app.py", "openai_model": "the-judge"}
 config = {"judge_model": {"responses_api_models": {"openai_model": model}}}
-config |= {f"server{number}": {"resources_servers": {"judgegym": block}} for number, block in enumerate(blocks)}
+config |= {
+    f"server{number}": {"resources_servers": {"judgegym": block}}
+    for number, block in enumerate(blocks)
+}
 config_dict = OmegaConf.create(config)
 os.environ[NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME] = OmegaConf.to_yaml(config_dict)
-client = ServerClient(head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=config_dict)
+client = ServerClient(
+    head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=config_dict
+)
 
 from responses_api_models.openai_model.app import SimpleModelServer  # noqa: E402
 
@@ -62,7 +79,9 @@ def built(cls, name):
 
 async def main():
     session = set_global_aiohttp_client(cfg=GlobalAIOHTTPAsyncClientConfig())
-    web = uvicorn.Server(uvicorn.Config(built(SimpleModelServer, "judge_model").setup_webserver(), log_level="error"))
+    web = uvicorn.Server(
+        uvicorn.Config(built(SimpleModelServer, "judge_model").setup_webserver(), log_level="error")
+    )
     running = asyncio.create_task(web.serve(sockets=[of_model]))
     found = []
     for number in range(len(blocks)):

@@ -17,8 +17,18 @@ from tests.trainers.judges import best
 from tests.trainers.loops import trainers
 from tests.trainers.loops.nemo_gym.gym import Gym
 
-REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
-CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}
+REASONING = {
+    "id": "s1",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "I think."}],
+}
+CALL = {
+    "type": "function_call",
+    "call_id": "c1",
+    "name": "search",
+    "arguments": '{"for": "cats"}',
+    "id": "f1",
+}
 
 CALLED = '[tool call: search({"for":"cats"})]'
 
@@ -30,26 +40,42 @@ def judge(request: Json, number: int) -> str:
     response = text.partition("### Response To Evaluate\n\n")[2]
     if CALLED in response:
         return "[SCORE] 5"
-    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
+    return (
+        "I cannot say."
+        if response.startswith("FAIL")
+        else f"[SCORE] {5 if response.startswith('good') else 1}"
+    )
 
 
 def row(says: Any, **fields: Any) -> Json:
-    params = {"input": [{"role": "user", "content": "Why?"}], "metadata": {"says": json.dumps(says)}}
+    params = {
+        "input": [{"role": "user", "content": "Why?"}],
+        "metadata": {"says": json.dumps(says)},
+    }
     return {"responses_create_params": params, **fields}
 
 
 async def collect(
-    gym: Gym, url: str, directory: Path, rows: list[Json], repeats: int = 1, server: str = "legacy_agent"
+    gym: Gym,
+    url: str,
+    directory: Path,
+    rows: list[Json],
+    repeats: int = 1,
+    server: str = "legacy_agent",
 ) -> trainers.Ended:
     parts = urlsplit(url)
-    return await gym.run("program.py", str(parts.hostname), str(parts.port), directory, rows, str(repeats), server)
+    return await gym.run(
+        "program.py", str(parts.hostname), str(parts.port), directory, rows, str(repeats), server
+    )
 
 
 def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-async def test_rollouts_failures_and_metrics_as_the_collector_has_them(gym: Gym, tmp_path: Path) -> None:
+async def test_rollouts_failures_and_metrics_as_the_collector_has_them(
+    gym: Gym, tmp_path: Path
+) -> None:
     rows = [
         row("good", rubric="Is it good?", reference_answer="Since."),
         row("bad"),
@@ -65,7 +91,12 @@ async def test_rollouts_failures_and_metrics_as_the_collector_has_them(gym: Gym,
     assert ended.code == 0, ended.err
     kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
     by_task = {each["_ng_task_index"]: each for each in kept}
-    assert {task: each["reward"] for task, each in by_task.items()} == {0: 1.0, 1: 0.0, 3: 1.0, 4: 0.0}
+    assert {task: each["reward"] for task, each in by_task.items()} == {
+        0: 1.0,
+        1: 0.0,
+        3: 1.0,
+        4: 0.0,
+    }
     assert len(kept) == 8
     assert {each["_ng_task_index"]: each["_ng_failure_class"] for each in failed} == {
         2: "judge_failed",
@@ -89,7 +120,9 @@ async def test_a_session_of_an_environment_server_ends_with_a_reward_or_as_a_fai
     if "single_agent_turn_legacy" not in gym.environment_servers:
         pytest.skip(f"NeMo Gym {gym.version} has no environment servers")
     async with running(judge=judge) as server:
-        ended = await collect(gym, server.url, tmp_path, rows, repeats=2, server="single_agent_turn_legacy")
+        ended = await collect(
+            gym, server.url, tmp_path, rows, repeats=2, server="single_agent_turn_legacy"
+        )
     assert ended.code == 0, ended.err
     kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")
     assert [(each["_ng_task_index"], each["reward"], each["raw"]) for each in kept] == [
@@ -99,7 +132,10 @@ async def test_a_session_of_an_environment_server_ends_with_a_reward_or_as_a_fai
         (1, 0.0, 1.0),
     ]
     # What another rollout can mend is tried again, a row that no judge can score is not.
-    ends = {(each["_ng_task_index"], each["_ng_failure_class"], each["_ng_failure_terminal"]) for each in failed}
+    ends = {
+        (each["_ng_task_index"], each["_ng_failure_class"], each["_ng_failure_terminal"])
+        for each in failed
+    }
     assert (len(failed), ends) == (
         6,
         {(task, "environment_server_failed", task == 3) for task in (2, 3, 4)},
@@ -109,20 +145,31 @@ async def test_a_session_of_an_environment_server_ends_with_a_reward_or_as_a_fai
     assert [each["mean/reward"] for each in aggregate["repeat_level_metrics"]] == [0.5, 0.5]
 
 
-async def test_rollouts_of_sessions_are_compared_within_their_task(gym: Gym, tmp_path: Path) -> None:
+async def test_rollouts_of_sessions_are_compared_within_their_task(
+    gym: Gym, tmp_path: Path
+) -> None:
     if "single_agent_turn_legacy" not in gym.environment_servers:
         pytest.skip(f"NeMo Gym {gym.version} has no environment servers")
     rows = [row("one {n}"), row("other {n}")]
-    async with running("--judge=listwise", "--group_size=4", "--group_wait=60", judge=of_number) as server:
-        ended = await collect(gym, server.url, tmp_path, rows, repeats=4, server="single_agent_turn_legacy")
-        groups = [{answer.text.partition(" ")[0] for answer in shown_answers(body)} for body in server.judge.bodies]
+    async with running(
+        "--judge=listwise", "--group_size=4", "--group_wait=60", judge=of_number
+    ) as server:
+        ended = await collect(
+            gym, server.url, tmp_path, rows, repeats=4, server="single_agent_turn_legacy"
+        )
+        groups = [
+            {answer.text.partition(" ")[0] for answer in shown_answers(body)}
+            for body in server.judge.bodies
+        ]
     assert ended.code == 0, ended.err
     kept = lines(tmp_path / "rollouts.jsonl")
     assert (len(kept), sorted(map(sorted, groups))) == (8, [["one"], ["other"]])
     assert [each["reward"] for each in kept] == [number_in(said(each)) / 100 for each in kept]
 
 
-async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(gym: Gym, tmp_path: Path) -> None:
+async def test_a_rollout_whose_policy_has_failed_is_left_out_and_not_judged(
+    gym: Gym, tmp_path: Path
+) -> None:
     filtered = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
     rows = [row("good"), row({"status": "failed"}), row({"status": "cancelled"}), row(filtered)]
     async with running(judge=judge) as server:
@@ -161,11 +208,22 @@ def said(each: Json) -> str:
     return str(each["response"]["output"][-1]["content"][0]["text"])
 
 
-async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(gym: Gym, tmp_path: Path) -> None:
-    rows = [row("one {n}"), row("FAIL {n}"), row("other {n}"), row("third {n}")]  # one prompt, several tasks
-    async with running("--judge=listwise", "--group_size=8", "--group_wait=60", judge=of_number) as server:
+async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(
+    gym: Gym, tmp_path: Path
+) -> None:
+    rows = [
+        row("one {n}"),
+        row("FAIL {n}"),
+        row("other {n}"),
+        row("third {n}"),
+    ]  # one prompt, several tasks
+    async with running(
+        "--judge=listwise", "--group_size=8", "--group_wait=60", judge=of_number
+    ) as server:
         ended = await collect(gym, server.url, tmp_path, rows, repeats=8)
-        groups = [[answer.text for answer in shown_answers(request)] for request in server.judge.bodies]
+        groups = [
+            [answer.text for answer in shown_answers(request)] for request in server.judge.bodies
+        ]
         metrics = (await server.get("/metrics")).text
     assert ended.code == 0, ended.err
     kept, failed = lines(tmp_path / "rollouts.jsonl"), lines(tmp_path / "rollouts_failures.jsonl")

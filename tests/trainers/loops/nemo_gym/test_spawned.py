@@ -14,7 +14,13 @@ MODEL = {"judge_model_server": {"type": "responses_api_models", "name": "judge_m
 
 
 def block(reward_server: Json, **more: Any) -> Json:
-    return {"entrypoint": "app.py", "host": "127.0.0.1", "port": 8400, "reward_server": reward_server, **more}
+    return {
+        "entrypoint": "app.py",
+        "host": "127.0.0.1",
+        "port": 8400,
+        "reward_server": reward_server,
+        **more,
+    }
 
 
 WRONG = {
@@ -26,17 +32,28 @@ WRONG = {
     "--group_size: a cohort needs one worker": block(
         {"offline": True, "judge": "listwise", "group_size": 4}, num_workers=2
     ),
-    "judge_base_url: judge_model_server names the judge already": block({"judge_base_url": "http://j/v1"}, **MODEL),
+    "judge_base_url: judge_model_server names the judge already": block(
+        {"judge_base_url": "http://j/v1"}, **MODEL
+    ),
 }
 
 
-async def test_settings_that_cannot_work_are_one_line_and_a_model_server_can_be_the_judge(gym: Gym) -> None:
+async def test_settings_that_cannot_work_are_one_line_and_a_model_server_can_be_the_judge(
+    gym: Gym,
+) -> None:
     right = [block({"judge_max_retries": 0, "judge_price_input": None}, **MODEL)]
     judge = OfflineJudge()
 
     def whole(request: Json, number: int) -> Reply:
         """What an endpoint sends: NeMo Gym refuses an answer that lacks a field."""
-        return Reply(body={**completion(str(judge(request, number))), "id": "c1", "created": 1, "model": "the-judge"})
+        return Reply(
+            body={
+                **completion(str(judge(request, number))),
+                "id": "c1",
+                "created": 1,
+                "model": "the-judge",
+            }
+        )
 
     async with ScriptedEndpoint(whole) as endpoint, running(judge=OfflineJudge()) as server:
         ours = (await server.post("/verify", VERIFY)).json

@@ -1,7 +1,7 @@
 """Asks a served environment for rewards, over HTTP and with OpenEnv's client, and prints them.
 
-Arguments: completions by row id as JSON, the README's example of a client. The environment variables name the
-environment.
+Arguments: completions by row id as JSON, the README's example of a client. The environment
+variables name the environment.
 """
 
 import asyncio
@@ -67,7 +67,9 @@ async def tasks(http, name):
         "count": (await http.post(f"/{name}/num_tasks", json={"split": "eval"})).json(),
         "tasks": (await http.post(f"/{name}/tasks", json={"split": "train"})).json()["tasks"],
         "task": (await http.post(f"/{name}/task", json=task)).json()["task"],
-        "beyond": (await http.post(f"/{name}/task", json={"split": "train", "index": 999})).status_code,
+        "beyond": (
+            await http.post(f"/{name}/task", json={"split": "train", "index": 999})
+        ).status_code,
         "row": (await http.post("/reset", json=task)).json()["observation"],
     }
 
@@ -76,7 +78,10 @@ async def main(app):
     with serving(app) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             name = (await http.get("/metadata")).json()["name"]
-            seeds = [(await http.post("/reset", json={"seed": seed})).json() for seed in (1, 1, 2, 3, 4, 5)]
+            seeds = [
+                (await http.post("/reset", json={"seed": seed})).json()
+                for seed in (1, 1, 2, 3, 4, 5)
+            ]
             space = {"CompletionAction": CompletionAction, "SingleTurnClient": SingleTurnClient}
             exec(example.replace("http://127.0.0.1:8000", url), space)
             return {

@@ -1,6 +1,7 @@
 """An environment of OpenEnv's kind with the README's rubric, and compositions of rubrics; prints what comes of them.
 
-Arguments: questions with their answers as JSON, the README's example of a rubric with the server's URL.
+Arguments: questions with their answers as JSON, the README's example of a rubric with the server's
+    URL.
 """
 
 import asyncio
@@ -77,7 +78,9 @@ class AsyncQuiz(Quiz):
 async def rewards(quiz):
     with serving(create_app(quiz, Answer, Marked, env_name="quiz")) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-            steps = [{"action": {"question": question, "answer": answer}} for question, answer in pairs]
+            steps = [
+                {"action": {"question": question, "answer": answer}} for question, answer in pairs
+            ]
             answers = await asyncio.gather(*(http.post("/step", json=step) for step in steps))
             bodies = [answer.json() for answer in answers]
             return [[body["reward"], body["observation"]["metadata"]] for body in bodies]
@@ -93,7 +96,9 @@ COMPOSED = {
     "weighted": lambda: WeightedSum([judge(), Length()], weights=[0.5, 0.5]),
     "dict": lambda: Chosen(RubricDict({"judge": judge()})),
     "list": lambda: Chosen(RubricList([judge()])),
-    "nested": lambda: Sequential(WeightedSum([Length(), Gate(judge(), 0.1)], weights=[0.5, 0.5]), Length()),
+    "nested": lambda: Sequential(
+        WeightedSum([Length(), Gate(judge(), 0.1)], weights=[0.5, 0.5]), Length()
+    ),
 }
 
 
@@ -104,7 +109,9 @@ async def composed():
         found[name] = []
         for question, answer in pairs:
             rubric = FailSafe(make())
-            score = await rubric(Answer(question=question, answer=answer), Marked(question=question))
+            score = await rubric(
+                Answer(question=question, answer=answer), Marked(question=question)
+            )
             inside = {path: part.last_score for path, part in rubric.named_rubrics()}
             found[name].append([score, rubric.last_score, inside])
     return found
@@ -112,8 +119,13 @@ async def composed():
 
 async def in_process():
     """The same scores by a judge in this process, in async code and in threads without any."""
-    rubric = JudgeRubric(judge=space["JUDGE"], prompt="observation.question", response="action.answer")
-    steps = [(Answer(question=question, answer=answer), Marked(question=question)) for question, answer in pairs]
+    rubric = JudgeRubric(
+        judge=space["JUDGE"], prompt="observation.question", response="action.answer"
+    )
+    steps = [
+        (Answer(question=question, answer=answer), Marked(question=question))
+        for question, answer in pairs
+    ]
     awaited = await asyncio.gather(*(rubric(*step) for step in steps))
     blocking = await asyncio.gather(*(asyncio.to_thread(rubric, *step) for step in steps))
     return [awaited, blocking]
@@ -126,7 +138,9 @@ async def unsafe():
         for question, answer in pairs:
             observation = Marked(question=question)
             try:
-                score = await COMPOSED[name]()(Answer(question=question, answer=answer), observation)
+                score = await COMPOSED[name]()(
+                    Answer(question=question, answer=answer), observation
+                )
             except TypeError as error:
                 score = type(error).__name__
             if observation.metadata["judge_failed"]:
@@ -141,7 +155,9 @@ async def main():
         "composed": await composed(),
         "in_process": await in_process(),
         "unsafe": await unsafe(),
-        "parts": [type(part).__name__ for _, part in FailSafe(COMPOSED["nested"]()).named_rubrics()],
+        "parts": [
+            type(part).__name__ for _, part in FailSafe(COMPOSED["nested"]()).named_rubrics()
+        ],
     }
 
 

@@ -15,14 +15,22 @@ from tests.core.server.running import judged_by, running
 from tests.trainer import free_port
 from tests.trainers.loops import trainers
 from tests.trainers.loops.children import ready, started
-from tests.trainers.loops.environments import ENVIRONMENTS, expected, rewards_of, settings_of, texts_of
+from tests.trainers.loops.environments import (
+    ENVIRONMENTS,
+    expected,
+    rewards_of,
+    settings_of,
+    texts_of,
+)
 from tests.trainers.loops.examples import example, swap
 from tests.trainers.loops.offline import OfflineJudge, judging_all_at_once, offline_judge
 
 pytestmark = pytest.mark.timeout(150)
 
 
-async def served(name: str, url: str, texts: Mapping[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> Any:
+async def served(
+    name: str, url: str, texts: Mapping[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """What the program has got from the server in OpenEnv's environment."""
     monkeypatch.setenv("OPENENV_JUDGEGYM_ENVIRONMENT", name)
     monkeypatch.setenv("OPENENV_JUDGEGYM_SETTINGS", wire.dumps(settings_of(name, url)).decode())
@@ -41,7 +49,9 @@ async def test_rewards_of_a_served_environment(name: str, monkeypatch: pytest.Mo
         wanted = await expected(name, url)
         found = await served(name, url, texts_of(wanted), monkeypatch)
     rewards = rewards_of(wanted)
-    assert [answer[:3] for answer in found["http"]] == [[200, rewarded.reward, True] for rewarded in rewards]
+    assert [answer[:3] for answer in found["http"]] == [
+        [200, rewarded.reward, True] for rewarded in rewards
+    ]
     for (reward, metadata, is_surfaced), (*_, of_http), rewarded in zip(
         found["client"], found["http"], rewards, strict=True
     ):
@@ -62,7 +72,10 @@ def check_protocol(name: str, found: Any) -> None:
     assert found["state"]["environment"] == name and found["state"]["episode_id"] is None
     early, nobody, before, holdout, status, detail = found["errors"]
     assert "reset the session first" in early and "no row 'nobody'" in nobody
-    assert "expected a number from 0" in before and "expected train or eval, found 'holdout'" in holdout
+    assert (
+        "expected a number from 0" in before
+        and "expected train or eval, found 'holdout'" in holdout
+    )
     assert status == 400 and "action.uid" in detail
     reward, is_done, metadata = found["late"]
     assert reward is None and is_done and metadata["judge_failed"] is True
@@ -71,17 +84,24 @@ def check_protocol(name: str, found: Any) -> None:
     assert [split["name"] for split in tasks["splits"]] == ["train", "eval"]
     assert tasks["count"]["num_tasks"] > 0 and tasks["beyond"] == 400
     assert tasks["tasks"][1] == {"id": tasks["task"]["id"], "index": 1}
-    assert tasks["row"]["uid"] == tasks["task"]["id"] and tasks["row"]["messages"] == tasks["task"]["messages"]
+    assert (
+        tasks["row"]["uid"] == tasks["task"]["id"]
+        and tasks["row"]["messages"] == tasks["task"]["messages"]
+    )
 
 
 @pytest.mark.parametrize("name", ["arena_hard", "self_critique"])
-async def test_failed_judges_of_a_served_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_judges_of_a_served_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with offline_judge() as (url, _):
         wanted = await expected(name, url)
     async with offline_judge(every_third_fails=True) as (url, _):
         found = await served(name, url, texts_of(wanted), monkeypatch)
     rewards = [reward for reward, *_ in found["client"]]
-    assert rewards == [reward for _, reward, *_ in found["http"]]  # the same requests are refused again
+    assert rewards == [
+        reward for _, reward, *_ in found["http"]
+    ]  # the same requests are refused again
     assert 0 < rewards.count(None) < len(rewards)
     for (reward, metadata, _), rewarded in zip(found["client"], rewards_of(wanted), strict=True):
         assert metadata["judge_failed"] is (reward is None)
@@ -121,18 +141,26 @@ async def test_a_judge_as_rubric_also_where_it_fails() -> None:
         bodies = [{"prompt": question, "response": answer} for question, answer in QUESTIONS]
         wanted = [(await server.post("/v1/score", body)).json for body in bodies]
         text = swap(example("OpenEnv", number=1), ("http://127.0.0.1:8400", server.url))
-        more = f"URL = {server.url!r}\nJUDGE = { {'judge': 'rubric', **judged_by(server.judge)}!r}\n"
+        more = (
+            f"URL = {server.url!r}\nJUDGE = { {'judge': 'rubric', **judged_by(server.judge)}!r}\n"
+        )
         ended = await trainers.run("openenv", "rubric_program.py", QUESTIONS, f"{text}\n{more}")
     assert ended.code == 0, ended.err
     found, statuses = ended.result, [result["status"] for result in wanted]
-    values = [None if result["status"] == "judge_failed" else result["score"] or 0.0 for result in wanted]
+    values = [
+        None if result["status"] == "judge_failed" else result["score"] or 0.0 for result in wanted
+    ]
     assert 0 < values.count(None) < len(values)
     for way in ("sync", "async"):
         assert [reward for reward, _ in found[way]] == composed(gated, values)
         of_way = [metadata for _, metadata in found[way]]
         assert [metadata["judge_status"] for metadata in of_way] == statuses
-        assert [metadata["judge_failed"] for metadata in of_way] == [value is None for value in values]
-        assert [metadata["judge_invalid"] for metadata in of_way] == [each == "invalid_completion" for each in statuses]
+        assert [metadata["judge_failed"] for metadata in of_way] == [
+            value is None for value in values
+        ]
+        assert [metadata["judge_invalid"] for metadata in of_way] == [
+            each == "invalid_completion" for each in statuses
+        ]
         for metadata, result in zip(of_way, wanted, strict=True):
             assert metadata["judge_explanation"] == result["explanation"]
     assert found["in_process"] == [values, values]
@@ -140,12 +168,23 @@ async def test_a_judge_as_rubric_also_where_it_fails() -> None:
         assert [score for score, *_ in found["composed"][name]] == composed(function, values), name
     for score, last, inside in found["composed"]["nested"]:
         assert score is not None or (last is None and set(inside.values()) <= {None, 0.25})
-    assert [score is None for score, *_ in found["composed"]["nested"]] == [value is None for value in values]
+    assert [score is None for score, *_ in found["composed"]["nested"]] == [
+        value is None for value in values
+    ]
     assert found["unsafe"] == {"sequential": 0.25, "gate": "TypeError", "weighted": "TypeError"}
-    assert found["parts"] == ["Sequential", "WeightedSum", "Length", "Gate", "JudgeRubric", "Length"]
+    assert found["parts"] == [
+        "Sequential",
+        "WeightedSum",
+        "Length",
+        "Gate",
+        "JudgeRubric",
+        "Length",
+    ]
 
 
-def composed(function: Callable[[float], float], values: Sequence[float | None]) -> list[float | None]:
+def composed(
+    function: Callable[[float], float], values: Sequence[float | None]
+) -> list[float | None]:
     return [None if value is None else function(value) for value in values]
 
 
@@ -154,11 +193,17 @@ async def test_a_server_without_an_environment_says_what_is_missing(
 ) -> None:
     monkeypatch.delenv("OPENENV_JUDGEGYM_ENVIRONMENT", raising=False)
     python = str(trainers.place_of("openenv") / "bin" / "python")
-    ended = await trainers.run_with(python, "-m", "uvicorn", "judgegym_trainers.openenv.app:app", "--port", "0")
+    ended = await trainers.run_with(
+        python, "-m", "uvicorn", "judgegym_trainers.openenv.app:app", "--port", "0"
+    )
     assert ended.code == 1
     last = ended.err.strip().splitlines()[-1]
-    assert last.endswith("OPENENV_JUDGEGYM_ENVIRONMENT: expected the name of an environment, such as arena_hard")
-    ended = await trainers.run_with(python, "-m", "judgegym_trainers.openenv", "arena_soft", "--port", "0")
+    assert last.endswith(
+        "OPENENV_JUDGEGYM_ENVIRONMENT: expected the name of an environment, such as arena_hard"
+    )
+    ended = await trainers.run_with(
+        python, "-m", "judgegym_trainers.openenv", "arena_soft", "--port", "0"
+    )
     assert ended.code == 2
     assert ended.err.startswith("no environment 'arena_soft', did you mean arena_hard?")
 
@@ -171,14 +216,21 @@ async def test_many_sessions_are_judged_at_once(monkeypatch: pytest.MonkeyPatch)
     async with judging_all_at_once(asking) as endpoint:
         found = await served("rubric_absolute", endpoint.base_url, texts_of(wanted), monkeypatch)
     assert endpoint.peak >= asking == 9
-    assert [reward for reward, *_ in found["client"]] == [rewarded.reward for rewarded in rewards_of(wanted)]
+    assert [reward for reward, *_ in found["client"]] == [
+        rewarded.reward for rewarded in rewards_of(wanted)
+    ]
 
 
 async def test_the_command_of_the_readme_serves(tmp_path: Path) -> None:
     port = free_port()
-    words = shlex.split(swap(example("OpenEnv", "bash", 1), ("--port 8000", f"--port {port}")), comments=True)
+    words = shlex.split(
+        swap(example("OpenEnv", "bash", 1), ("--port 8000", f"--port {port}")), comments=True
+    )
     child = await started("openenv", words, tmp_path)
-    async with ready(child, "running on"), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+    async with (
+        ready(child, "running on"),
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+    ):
         asked = await (await session.post("/reset", json={"seed": 3})).json()
         action = {"completion": "An answer.", "uid": asked["observation"]["uid"]}
         answer = await (await session.post("/step", json={"action": action})).json()

@@ -24,7 +24,9 @@ async def test_openenv_validate_accepts_the_folder(tmp_path: Path) -> None:
     assert json.loads(report.read_text())["verdict"] == "pass"
 
 
-async def test_the_folder_as_it_is_built_and_pushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_folder_as_it_is_built_and_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainers.place_of("openenv")
     monkeypatch.setenv("OPENENV_JUDGEGYM_ENVIRONMENT", "rubric_absolute")
     monkeypatch.setenv("JUDGEGYM_OFFLINE", "true")

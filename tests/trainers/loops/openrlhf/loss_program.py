@@ -1,8 +1,9 @@
 """What OpenRLHF's loss is given of samples: its own executor, experience maker and policy loss, on a CPU.
 
-Arguments: forms as JSON (`agent=FILE`, or a file with a `reward_func`), estimators, and samples of one prompt. Prints
-for each form and estimator the advantage and the size of the gradient of each sample. What needs a GPU or a cluster and
-is not called here (Ray, vLLM, DeepSpeed, the models) is absent.
+Arguments: forms as JSON (`agent=FILE`, or a file with a `reward_func`), estimators, and samples of
+one prompt. Prints for each form and estimator the advantage and the size of the gradient of each
+sample. What needs a GPU or a cluster and is not called here (Ray, vLLM, DeepSpeed, the models) is
+absent.
 """
 
 import asyncio
@@ -41,7 +42,10 @@ def number(value):
 
 def experience_of(responses):
     """As the generator of samples makes it, with numbers in the place of what a function's lists of one are."""
-    flat = [{**each, "reward": number(each["reward"]), "scores": number(each["scores"])} for each in responses]
+    flat = [
+        {**each, "reward": number(each["reward"]), "scores": number(each["scores"])}
+        for each in responses
+    ]
     make = SamplesGenerator._process_response_into_experience
     samples = [make(None, {**each, "extra_logs": {}}, max_len=4096) for each in flat]
     whole = Experience.concat_experiences(samples, 0)
@@ -61,7 +65,10 @@ def trained(responses, estimator):
             algo=SimpleNamespace(advantage=advantage),
             rollout=SimpleNamespace(n_samples_per_prompt=len(responses), max_new_tokens=64),
             reward=SimpleNamespace(
-                clip_range=None, overlong_buffer_len=None, overlong_penalty_factor=None, stop_properly_penalty_coef=None
+                clip_range=None,
+                overlong_buffer_len=None,
+                overlong_penalty_factor=None,
+                stop_properly_penalty_coef=None,
             ),
         )
     )
@@ -82,7 +89,9 @@ async def sampled(form, samples):
     async def one(sample):
         params = SimpleNamespace(max_tokens=64, logprobs=None)
         engine = program.Engine(program.TOKENIZER, sample["response"])
-        return await executor.execute(sample["prompt"], sample["label"], params, 4096, program.TOKENIZER, engine)
+        return await executor.execute(
+            sample["prompt"], sample["label"], params, 4096, program.TOKENIZER, engine
+        )
 
     return list(await asyncio.gather(*(one(sample) for sample in samples)))
 

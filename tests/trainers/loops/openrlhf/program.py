@@ -1,6 +1,7 @@
 """Runs OpenRLHF's executors with an engine that says what it is told.
 
-Arguments: the reward server's URL or a file with a `reward_func`, or `agent=` and a file with an `AgentExecutor`; the
+Arguments: the reward server's URL or a file with a `reward_func`, or `agent=` and a file with an
+`AgentExecutor`; the
 samples as JSON: {prompt, label, response, max_length, tokenizer}.
 """
 
@@ -14,7 +15,9 @@ from types import SimpleNamespace
 import transformers
 from openrlhf.utils.agent import AgentExecutorBase, SingleTurnAgentExecutor
 
-TOKENIZER = transformers.AutoTokenizer.from_pretrained("judgegym/environments/rollouts/tokenizers/bytes")
+TOKENIZER = transformers.AutoTokenizer.from_pretrained(
+    "judgegym/environments/rollouts/tokenizers/bytes"
+)
 
 
 class Words:
@@ -42,8 +45,12 @@ class Engine:
         self.tokenizer, self.response = tokenizer, response
 
     async def generate(self, prompt_ids, params, **_):
-        ids = self.tokenizer(text=self.response, add_special_tokens=False, return_tensors="pt")["input_ids"][0].tolist()
-        output = SimpleNamespace(token_ids=ids, text=self.response, finish_reason="stop", logprobs=None)
+        ids = self.tokenizer(text=self.response, add_special_tokens=False, return_tensors="pt")[
+            "input_ids"
+        ][0].tolist()
+        output = SimpleNamespace(
+            token_ids=ids, text=self.response, finish_reason="stop", logprobs=None
+        )
         return SimpleNamespace(outputs=[output])
 
 
@@ -58,7 +65,11 @@ def agent_of(path):
 
 
 def executor_of(form):
-    return agent_of(form[6:]) if form.startswith("agent=") else SingleTurnAgentExecutor(form.split(","))
+    return (
+        agent_of(form[6:])
+        if form.startswith("agent=")
+        else SingleTurnAgentExecutor(form.split(","))
+    )
 
 
 async def main():
@@ -69,7 +80,9 @@ async def main():
         params = SimpleNamespace(max_tokens=64, logprobs=None)
         engine = Engine(tokenizer, sample["response"])
         length = sample.get("max_length", 4096)
-        done = await executor.execute(sample["prompt"], sample["label"], params, length, tokenizer, engine)
+        done = await executor.execute(
+            sample["prompt"], sample["label"], params, length, tokenizer, engine
+        )
         return {name: done[name] for name in ("reward", "scores", "extra_logs")}
 
     results = await asyncio.gather(*(one(sample) for sample in json.loads(sys.argv[2])))

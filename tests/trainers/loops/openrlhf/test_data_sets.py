@@ -22,7 +22,9 @@ FILES = {
 async def test_files_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     rows = [
-        scored_row({"prompt": f"Question {number}?", "responses": ["bad", f"good {number}"]}, [0.0, 1.0])
+        scored_row(
+            {"prompt": f"Question {number}?", "responses": ["bad", f"good {number}"]}, [0.0, 1.0]
+        )
         for number in range(3)
     ]
     scored = lines_file(tmp_path / "scored.jsonl", rows)

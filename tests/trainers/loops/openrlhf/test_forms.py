@@ -18,14 +18,20 @@ SERVER = "http://127.0.0.1:8400"
 FILE = trainers.ROOT / "judgegym_trainers/openrlhf.py"
 ASKED = [(question, text) for question in QUESTIONS for text in ANSWERS]
 SAMPLES = [
-    {"prompt": f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n", "label": "Since.", "response": text}
+    {
+        "prompt": f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n",
+        "label": "Since.",
+        "response": text,
+    }
     for question, text in ASKED
 ]
 
 
 async def run(form: str | Path, *, agent: bool) -> list[Json]:
     """What the executor has after each sample; numbers of the agent, lists of one from the function."""
-    ended = await trainers.run("openrlhf", "program.py", f"agent={form}" if agent else str(form), SAMPLES)
+    ended = await trainers.run(
+        "openrlhf", "program.py", f"agent={form}" if agent else str(form), SAMPLES
+    )
     assert ended.code == 0, ended.err
     return [_flat(sample) for sample in ended.result]
 
@@ -57,8 +63,14 @@ async def test_rewards_by_url_are_those_of_the_judge_and_a_failed_one_is_flagged
         results = await run(f"{server.url}/get_reward", agent=False)
     failed = failed_among(ASKED, judge)
     assert [bool(result["judge_failed"]) for result in results] == failed
-    rewards = [FALLBACK if is_failed else score for score, is_failed in zip(scores, failed, strict=True)]
-    assert [result["reward"] for result in results] == [result["score"] for result in results] == rewards
+    rewards = [
+        FALLBACK if is_failed else score for score, is_failed in zip(scores, failed, strict=True)
+    ]
+    assert (
+        [result["reward"] for result in results]
+        == [result["score"] for result in results]
+        == rewards
+    )
 
 
 @pytest.mark.parametrize(("number", "agent"), FORMS)
@@ -71,20 +83,37 @@ async def test_every_third_judgment_fails(number: int, agent: bool, tmp_path: Pa
         results = await run(written(tmp_path / "form.py", number, server.url), agent=agent)
     failed = failed_among(ASKED, judge)
     assert [bool(result["judge_failed"]) for result in results] == failed
-    assert [bool(result["invalid_completion"]) for result in results] == [score is None for score in scores]
+    assert [bool(result["invalid_completion"]) for result in results] == [
+        score is None for score in scores
+    ]
     size = len(ANSWERS)
-    expected = [with_means(scores[at : at + size], failed[at : at + size]) for at in range(0, len(SAMPLES), size)]
-    assert [result["reward"] for result in results] == [reward for group in expected for reward in group]
+    expected = [
+        with_means(scores[at : at + size], failed[at : at + size])
+        for at in range(0, len(SAMPLES), size)
+    ]
+    assert [result["reward"] for result in results] == [
+        reward for group in expected for reward in group
+    ]
 
 
 @pytest.mark.parametrize("agent", [False, True])
-async def test_groups_are_compared_in_one_call(agent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_groups_are_compared_in_one_call(
+    agent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the module itself, and with the judge in OpenRLHF's process; the scores are the server's for a whole group."""
     async with running("--judge=listwise", judge=OfflineJudge()) as server:
         scores = await asked_directly(server, together=True)
         asked_before = len(server.judge.requests)
-        judge = {"judge": "listwise", "judge_base_url": server.judge.base_url, "judge_model_name": "the-judge"}
-        given = {"on_failure": "leave_out" if agent else "score", "judge": judge, "group_size": len(ANSWERS)}
+        judge = {
+            "judge": "listwise",
+            "judge_base_url": server.judge.base_url,
+            "judge_model_name": "the-judge",
+        }
+        given = {
+            "on_failure": "leave_out" if agent else "score",
+            "judge": judge,
+            "group_size": len(ANSWERS),
+        }
         monkeypatch.setenv("JUDGEGYM_OPENRLHF", json.dumps(given))
         results = await run(FILE, agent=agent)
         asked_for = len(server.judge.requests) - asked_before
@@ -92,7 +121,9 @@ async def test_groups_are_compared_in_one_call(agent: bool, monkeypatch: pytest.
     assert asked_for == len(QUESTIONS)
 
 
-async def test_a_file_whose_settings_cannot_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_whose_settings_cannot_work_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for given, said in (
         (None, "expected a JSON object of settings"),
         ('{"judge": {"judge": "listwise"}}', "group_size"),

@@ -29,7 +29,9 @@ def samples(texts: list[str]) -> list[Json]:
 def written(path: Path, maker: str, arguments: str) -> str:
     """A file with an agent or a function."""
     made = "AgentExecutor" if maker == "agent_executor" else "reward_func"
-    path.write_text(f"from judgegym_trainers.openrlhf import {maker}\n{made} = {maker}({arguments})\n")
+    path.write_text(
+        f"from judgegym_trainers.openrlhf import {maker}\n{made} = {maker}({arguments})\n"
+    )
     return f"agent={path}" if maker == "agent_executor" else str(path)
 
 
@@ -41,40 +43,57 @@ async def trained(forms: dict[str, str], texts: list[str]) -> dict[str, dict[str
 
 
 @pytest.mark.timeout(200)
-async def test_a_failed_judgment_adds_nothing_by_the_agent_with_every_estimator(tmp_path: Path) -> None:
+async def test_a_failed_judgment_adds_nothing_by_the_agent_with_every_estimator(
+    tmp_path: Path,
+) -> None:
     async with running("--judge=rubric", judge=judge) as server:
         whole = written(tmp_path / "whole.py", "agent_executor", f"{server.url!r}, group_size=4")
         part = written(tmp_path / "part.py", "agent_executor", f"{server.url!r}, group_size=3")
         of_all = (await trained({"agent": whole}, TEXTS))["agent"]
-        of_judged = (await trained({"agent": part}, [text for text in TEXTS if text != "FAIL"]))["agent"]
+        of_judged = (await trained({"agent": part}, [text for text in TEXTS if text != "FAIL"]))[
+            "agent"
+        ]
     for estimator in ALL:
         advantages, gradients = of_all[estimator]["advantages"], of_all[estimator]["gradients"]
         assert (advantages.pop(FAILED), gradients.pop(FAILED)) == (0.0, 0.0), estimator
-        expected = [SCALES.get(estimator, 1.0) * each for each in of_judged[estimator]["advantages"]]
+        expected = [
+            SCALES.get(estimator, 1.0) * each for each in of_judged[estimator]["advantages"]
+        ]
         assert advantages == pytest.approx(expected, abs=1e-5), estimator
         assert any(gradients), estimator
 
 
 @pytest.mark.timeout(200)
-async def test_the_function_gives_the_mean_which_only_some_estimators_subtract(tmp_path: Path) -> None:
+async def test_the_function_gives_the_mean_which_only_some_estimators_subtract(
+    tmp_path: Path,
+) -> None:
     async with running("--judge=rubric", judge=judge) as server:
         arguments = f"{server.url!r}, group_size=4, estimator='rloo'"
         forms = {
             "mean": written(tmp_path / "mean.py", "reward_function", arguments),
-            "score": written(tmp_path / "score.py", "reward_function", f"{server.url!r}, on_failure='score'"),
+            "score": written(
+                tmp_path / "score.py", "reward_function", f"{server.url!r}, on_failure='score'"
+            ),
         }
         results = await trained(forms, TEXTS)
-        refused = written(tmp_path / "refused.py", "reward_function", f"{server.url!r}, group_size=4, estimator='gae'")
+        refused = written(
+            tmp_path / "refused.py",
+            "reward_function",
+            f"{server.url!r}, group_size=4, estimator='gae'",
+        )
         ended = await trainers.run("openrlhf", "program.py", refused, samples(TEXTS))
     of_mean = {estimator: results["mean"][estimator]["advantages"][FAILED] for estimator in ALL}
     for estimator in ("rloo", "group_norm", "dr_grpo"):
         assert of_mean[estimator] == pytest.approx(0.0, abs=1e-6), estimator
-    # Its advantages are whitened over all tokens of the batch: the zero of the mean moves by that of longer samples.
+    # Its advantages are whitened over all tokens of the batch: the zero of the mean moves by that
+    # of longer samples.
     assert abs(of_mean["reinforce_baseline"]) < 0.5
     for estimator in ("reinforce_baseline", "gae", "reinforce"):
         assert results["mean"][estimator]["gradients"][FAILED] > 0.0, estimator
     for estimator in ESTIMATORS:
-        assert results["score"][estimator]["advantages"][FAILED] < -0.1, estimator  # as a wrong answer
+        assert results["score"][estimator]["advantages"][FAILED] < -0.1, (
+            estimator
+        )  # as a wrong answer
     assert ended.code == 1
     assert "estimator: a reward function can give a failed judge nothing but the mean" in ended.err
 
@@ -83,7 +102,9 @@ async def test_the_function_gives_the_mean_which_only_some_estimators_subtract(t
 async def test_by_url_a_failed_judgment_is_an_error_and_no_reward() -> None:
     """OpenRLHF sends the request five times; a sample without a reward ends its run, unless a score is chosen."""
     async with running("--judge=rubric", judge=judge) as server:
-        ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples(TEXTS))
+        ended = await trainers.run(
+            "openrlhf", "program.py", f"{server.url}/get_reward", samples(TEXTS)
+        )
     assert ended.code == 0, ended.err
     rewards = [each["reward"] for each in ended.result]
     assert rewards == [[1.0], None, [0.5], [0.0]]
@@ -94,6 +115,8 @@ async def test_a_judge_that_is_down_ends_the_run(tmp_path: Path) -> None:
     """A batch of masked samples alone has no token, and OpenRLHF divides by their number."""
     async with running("--judge=rubric", judge="I cannot say.") as server:
         form = written(tmp_path / "down.py", "agent_executor", f"{server.url!r}, group_size=1")
-        ended = await trainers.run("openrlhf", "program.py", form, samples([f"text {n}" for n in range(40)]))
+        ended = await trainers.run(
+            "openrlhf", "program.py", form, samples([f"text {n}" for n in range(40)])
+        )
     assert ended.code == 1
     assert "NoRewardError: the judge failed for 32 samples in a row" in ended.err

@@ -12,7 +12,9 @@ CHAT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 
 def judge(request: Json, number: int) -> str:
     """Passes a response that is `good` and nothing else: a part of the prompt in it fails it."""
-    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
+    response = (
+        asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
+    )
     return "I cannot say." if response == "FAIL" else f"[SCORE] {5 if response == 'good' else 1}"
 
 
@@ -21,7 +23,11 @@ async def test_rewards_as_the_executor_receives_them() -> None:
         {"prompt": CHAT, "label": "Since.", "response": "good"},
         {"prompt": CHAT, "label": 5, "response": "bad"},
         {"prompt": CHAT, "label": None, "response": "FAIL"},
-        {"prompt": CHAT, "label": {"reference": "R", "rubric": "Is it good?"}, "response": "good<|im_end|>"},
+        {
+            "prompt": CHAT,
+            "label": {"reference": "R", "rubric": "Is it good?"},
+            "response": "good<|im_end|>",
+        },
         {"prompt": CHAT, "label": None, "response": ""},
     ]
     async with running("--on_failure=score", judge=judge) as server:
@@ -30,8 +36,18 @@ async def test_rewards_as_the_executor_receives_them() -> None:
     assert ended.code == 0, ended.err
     assert [each["reward"] for each in ended.result] == [[1.0], [0.0], [0.0], [1.0], [0.0]]
     assert [each["scores"] for each in ended.result] == [[1.0], [0.0], [0.0], [1.0], [0.0]]
-    assert [each["extra_logs"]["judge_failed"] for each in ended.result] == [[0.0], [0.0], [1.0], [0.0], [0.0]]
-    for text in ("### Reference Response\n\nSince.", "### Reference Response\n\n5", "### Score Rubric\n\nIs it good?"):
+    assert [each["extra_logs"]["judge_failed"] for each in ended.result] == [
+        [0.0],
+        [0.0],
+        [1.0],
+        [0.0],
+        [0.0],
+    ]
+    for text in (
+        "### Reference Response\n\nSince.",
+        "### Reference Response\n\n5",
+        "### Score Rubric\n\nIs it good?",
+    ):
         assert text in shown
 
 
@@ -48,18 +64,28 @@ async def test_the_prompt_is_never_judged_as_part_of_the_response() -> None:
     async with running(judge=judge) as server:
         ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)
     assert ended.code == 0, ended.err
-    assert [each["reward"] for each in ended.result] == [[1.0]] * 3  # formerly the prompt was judged, too
+    assert [each["reward"] for each in ended.result] == [
+        [1.0]
+    ] * 3  # formerly the prompt was judged, too
 
 
 async def test_samples_of_one_prompt_and_label_are_compared() -> None:
     """The executor sends one sample a request, without ids: prompt and label tell the groups apart."""
     points = {"good": 0.9, "fair": 0.5, "poor": 0.25}
     samples = [
-        {"prompt": CHAT, "label": label, "response": response} for response in points for label in ("one", "other")
+        {"prompt": CHAT, "label": label, "response": response}
+        for response in points
+        for label in ("one", "other")
     ]
-    async with running("--judge=listwise", "--group_size=3", judge=judging(lambda text, _: points[text])) as server:
+    async with running(
+        "--judge=listwise", "--group_size=3", judge=judging(lambda text, _: points[text])
+    ) as server:
         ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)
-        groups = [{answer.text for answer in shown_answers(request)} for request in server.judge.bodies]
+        groups = [
+            {answer.text for answer in shown_answers(request)} for request in server.judge.bodies
+        ]
     assert ended.code == 0, ended.err
-    assert [each["reward"] for each in ended.result] == [[points[sample["response"]]] for sample in samples]
+    assert [each["reward"] for each in ended.result] == [
+        [points[sample["response"]]] for sample in samples
+    ]
     assert groups == [set(points)] * 2

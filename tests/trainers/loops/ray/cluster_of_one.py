@@ -1,7 +1,7 @@
 """A Ray cluster in processes of its own, and its command `serve` run against it.
 
-Ray lets a process join a cluster that knows its token. Each cluster here has one of its own, made for it, which the
-commands that are run against it have in their environment.
+Ray lets a process join a cluster that knows its token. Each cluster here has one of its own, made
+for it, which the commands that are run against it have in their environment.
 """
 
 from __future__ import annotations
@@ -41,11 +41,15 @@ class Cluster:
         assert child.returncode == 0
 
     async def _child(self, words: Sequence[str]) -> asyncio.subprocess.Process:
-        return await started("ray", words, self.folder, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=self.token)
+        return await started(
+            "ray", words, self.folder, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=self.token
+        )
 
     def _words(self, command: str, *more: str) -> Sequence[str]:
         """The command line, with the cluster's address where a command takes one."""
-        program, verb, *words = shlex.split(command.replace("'auto'", repr(self.address)), comments=True)
+        program, verb, *words = shlex.split(
+            command.replace("'auto'", repr(self.address)), comments=True
+        )
         return program, verb, *(("--address", self.address) if verb == "run" else ()), *words, *more
 
 

@@ -1,8 +1,8 @@
 """Runs a data set through `judgegym.ray.score` on a cluster of this machine.
 
 Arguments: what is to happen, a folder, settings as JSON. What happens:
-`score`: each batch format in turn. `kill`: one of two actors is killed once the judge has been asked something.
-It prints what came of it as JSON, in its last line.
+`score`: each batch format in turn. `kill`: one of two actors is killed once the judge has been
+asked something. It prints what came of it as JSON, in its last line.
 """
 
 import json
@@ -18,7 +18,10 @@ import ray
 from judgegym.ray import score
 
 what, folder, settings = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
-rows = [{"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a"]} for n in range(60)]
+rows = [
+    {"id": n, "prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a"]}
+    for n in range(60)
+]
 ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 ray.data.DataContext.get_current().enable_progress_bars = False
 
@@ -33,7 +36,11 @@ def kill_one() -> None:
 def scored(**more: object) -> ray.data.Dataset:
     """The rows with their scores."""
     given = score.arguments(actors=2, batch_size=10, ledger=str(folder), **settings)
-    return ray.data.from_items(rows, override_num_blocks=4).map_batches(score, **{**given, **more}).materialize()
+    return (
+        ray.data.from_items(rows, override_num_blocks=4)
+        .map_batches(score, **{**given, **more})
+        .materialize()
+    )
 
 
 if what == "kill":

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.timeout(4 * trainers.PATIENCE_S)
 
 
 @asynccontextmanager
-async def served_by_ray(script: Script, settings: Mapping[str, JSON], folder: Path) -> AsyncIterator[Reached]:
+async def served_by_ray(
+    script: Script, settings: Mapping[str, JSON], folder: Path
+) -> AsyncIterator[Reached]:
     async with ScriptedEndpoint(script) as endpoint, aiohttp.ClientSession() as session:
         arguments = json.dumps({**judged_by(endpoint), **settings})
         program = Path(__file__).with_name("program.py")
@@ -75,7 +77,9 @@ async def test_members_of_a_cohort_meet_in_the_one_replica(tmp_path: Path) -> No
         rest = await asyncio.gather(*(member(server, GROUPS, number) for number in range(SIZE)))
     assert [answer.json["score"] for answer in answers] == [score(*each) for each in members]
     assert (again.json["score"], again.json["shared"]) == (0.1, True)
-    assert [answer.json["score"] for answer in rest] == [score(GROUPS, number) for number in range(SIZE)]
+    assert [answer.json["score"] for answer in rest] == [
+        score(GROUPS, number) for number in range(SIZE)
+    ]
     assert len(server.judge.requests) == GROUPS + 1
     requests = float(re.findall(r"^judgegym_requests_total.* (\S+)$", counted, re.MULTILINE)[0])
     assert requests == GROUPS * SIZE + 1

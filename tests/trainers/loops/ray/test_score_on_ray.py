@@ -53,7 +53,16 @@ class Command:
     async def start(self, out: str, *words: str) -> asyncio.subprocess.Process:
         data = write_lines(self.folder / "data.jsonl", ROWS)
         of_judge = (f"--judge_base_url={self.judge.base_url}", f"--judge_max_concurrency={LIMIT}")
-        command = ("judgegym", "score", str(data), "--out", out, *of_judge, "--write_report=False", *words)
+        command = (
+            "judgegym",
+            "score",
+            str(data),
+            "--out",
+            out,
+            *of_judge,
+            "--write_report=False",
+            *words,
+        )
         return await started("ray", command, self.folder, TEST_MARK=self.mark)
 
     async def run(self, out: str, *words: str) -> None:
@@ -92,11 +101,16 @@ async def commands(folder: Path, script: Script) -> AsyncIterator[Command]:
         yield Command(folder, judge, secrets.token_hex(8))
 
 
-async def test_a_policy_is_asked_by_the_command_and_its_responses_are_judged_by_the_actors(tmp_path: Path) -> None:
+async def test_a_policy_is_asked_by_the_command_and_its_responses_are_judged_by_the_actors(
+    tmp_path: Path,
+) -> None:
     def responses(request: Json, number: int) -> Reply:
         return Reply(body=completion(*(f"{k + 1} points are enough" for k in range(request["n"]))))
 
-    async with commands(tmp_path, rated(by_points)) as command, ScriptedEndpoint(responses) as policy:
+    async with (
+        commands(tmp_path, rated(by_points)) as command,
+        ScriptedEndpoint(responses) as policy,
+    ):
         words = ("--responses_per_prompt=3", f"--openai.base_url={policy.base_url}")
         await command.run("alone.jsonl", *words)
         assert len(policy.requests) == len(ROWS)
@@ -119,7 +133,9 @@ async def test_one_of_two_actors_is_killed_in_mid_run(tmp_path: Path) -> None:
         code, said = await ended(child)
         assert code == 0, said
         assert command.scored("on_ray.jsonl") == command.scored("alone.jsonl")
-        assert [sample["uid"] for sample in command.samples("on_ray.jsonl")] == [f"row-{n}" for n in range(1, 61)]
+        assert [sample["uid"] for sample in command.samples("on_ray.jsonl")] == [
+            f"row-{n}" for n in range(1, 61)
+        ]
         assert command.judge.peak <= LIMIT
         assert len(command.judge.requests) - before <= DISTINCT + LIMIT // 2
         await command.nothing_is_left()
@@ -135,7 +151,9 @@ async def test_the_command_is_killed_and_goes_on(tmp_path: Path) -> None:
         kept, asked = len(command.samples("scored.jsonl")), len(command.judge.requests)
         assert 0 < kept < len(ROWS)
         await command.run("scored.jsonl", "--ray", "--resume", "--ray_actors=1")
-        assert len(command.judge.requests) <= DISTINCT + 2 * (LIMIT // 2 + 2)  # what both actors had
+        assert len(command.judge.requests) <= DISTINCT + 2 * (
+            LIMIT // 2 + 2
+        )  # what both actors had
         assert len(command.judge.requests) > asked
         assert command.judge.peak <= LIMIT
         await command.run("alone.jsonl")
@@ -160,7 +178,10 @@ async def test_ctrl_c_leaves_no_process_and_all_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--ray", "--ray_actors=9"), "--ray_actors: judge_max_concurrency is 8 for all of them together"),
+        (
+            ("--ray", "--ray_actors=9"),
+            "--ray_actors: judge_max_concurrency is 8 for all of them together",
+        ),
         (("--ray", "--judge_api_key=sk-secret"), "judge_api_key_env"),
         (("--ray", "--budget_calls=3"), "leave out --ray"),
         (("--ray=127.0.0.1:1",), "--ray 127.0.0.1:1: no cluster of Ray is there"),

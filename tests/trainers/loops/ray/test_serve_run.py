@@ -22,7 +22,8 @@ PROMPT = "Why is the sky blue during the day and red in the evening?"
 SENTENCES = (
     "It is so.",
     "The sky is blue during the day.",
-    "Air scatters blue light more than red light, so the sky is blue during the day; in the evening the light has lost "
+    "Air scatters blue light more than red light, so the sky is blue during the day; in the "
+    "evening the light has lost "
     "its blue, and the sky is red.",
     "Red in the evening because sunlight then takes a longer path through air.",
 )
@@ -43,14 +44,18 @@ class HeldJudge:
         self.answers.set()
 
     async def __call__(self, request: Json, number: int) -> Reply | str:
-        await asyncio.wait_for(self.answers.wait(), 3 * trainers.PATIENCE_S)  # a test that failed does not open it
+        await asyncio.wait_for(
+            self.answers.wait(), 3 * trainers.PATIENCE_S
+        )  # a test that failed does not open it
         return self.now(request, number)
 
 
 class Asking:
     """A caller of the application, and the judge behind it."""
 
-    def __init__(self, served: Cluster, session: aiohttp.ClientSession, judge: HeldJudge, endpoint: Any) -> None:
+    def __init__(
+        self, served: Cluster, session: aiohttp.ClientSession, judge: HeldJudge, endpoint: Any
+    ) -> None:
         self.url, self.session, self.judge, self.endpoint = served.url, session, judge, endpoint
 
     async def score(self, text: str) -> Any:
@@ -96,7 +101,9 @@ class Asking:
 async def ours(texts: list[str]) -> list[float]:
     """The scores of a server in one process, whose judge answers alike."""
     async with running(judge=OfflineJudge()) as server:
-        answers = [await server.post("/v1/score", {"prompt": PROMPT, "response": text}) for text in texts]
+        answers = [
+            await server.post("/v1/score", {"prompt": PROMPT, "response": text}) for text in texts
+        ]
     return [answer.json["score"] for answer in answers]
 
 
@@ -111,7 +118,9 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
         aiohttp.ClientSession() as session,
     ):
         asking = Asking(served, session, judge, endpoint)
-        command = swap(example("Ray Serve", "bash", 1), ("http://127.0.0.1:8000/v1", endpoint.base_url))
+        command = swap(
+            example("Ray Serve", "bash", 1), ("http://127.0.0.1:8000/v1", endpoint.base_url)
+        )
         more = (
             "judge_max_retries=0",
             "deadline=300",
@@ -122,7 +131,8 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
             assert await asking.scores(ASKED) == [expected[text] for text in ASKED]
             assert [*(await asking.replicas()).values()] == [len(ASKED)]
 
-            # Two replicas of the next version, while the first one has requests: it answers them before it ends.
+            # Two replicas of the next version, while the first one has requests: it answers them
+            # before it ends.
             asked = await asking.held(FEW)
             scaling = asyncio.create_task(
                 served.run(command, "--non-blocking", *more, "min_replicas=2", "max_replicas=2")
@@ -134,7 +144,8 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
             code, said = await scaling
             assert code == 0, said
 
-            # Both replicas answer; with every third answer of the judge refused, no number is in its place.
+            # Both replicas answer; with every third answer of the judge refused, no number is in
+            # its place.
             judge.now = planted = OfflineJudge(every_third_fails=True)
             results = await asyncio.gather(*map(asking.score, PLANTED))
             failed = [each for each in results if each["status"] == "judge_failed"]
@@ -144,10 +155,13 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
             shares = await asking.replicas()
             assert (len(shares), sum(shares.values())) == (2, len(PLANTED))
 
-            # Down to one. Ray stops one of the two at first: it takes no more requests, and answers those that it has.
+            # Down to one. Ray stops one of the two at first: it takes no more requests, and answers
+            # those that it has.
             judge.now = OfflineJudge()
             asked = await asking.held(DOWN)
-            code_and_words = asyncio.create_task(served.run(command, "--non-blocking", *more, "max_replicas=1"))
+            code_and_words = asyncio.create_task(
+                served.run(command, "--non-blocking", *more, "max_replicas=1")
+            )
             await asking.until(lambda counts: len(counts) == 1 and counts.keys() < shares.keys())
             assert not asked.done()
             judge.answers.set()

@@ -1,8 +1,9 @@
 """What rLLM trains of rollouts in a remote runtime: episodes by its engine's own function, groups by its own transform.
 
-Prints the rewards of the groups that are trained, with rLLM's default and with its filter of errors. The failed rollout
-is one whose evaluator has raised, as ours does where the judge failed: the runtime's result is not finished. And what
-our evaluators take for the answer of an episode whose agent has set one.
+Prints the rewards of the groups that are trained, with rLLM's default and with its filter of
+errors. The failed rollout
+is one whose evaluator has raised, as ours does where the judge failed: the runtime's result is not
+finished. And what our evaluators take for the answer of an episode whose agent has set one.
 """
 
 import json
@@ -23,7 +24,9 @@ def episode(number, reward):
         session_id=str(number),
         task_id="task",
         reward=0.0 if reward is None else reward,  # as `process_task_with_retry` sets it
-        termination_reason=TerminationReason.ERROR if reward is None else TerminationReason.ENV_DONE,
+        termination_reason=TerminationReason.ERROR
+        if reward is None
+        else TerminationReason.ENV_DONE,
     )
     built = _build_episode([], result, f"task:{number}", {})
     for trajectory in built.trajectories:
@@ -38,4 +41,12 @@ def trained(**settings):
 
 
 answers = [_answer(Episode(artifacts={"answer": answer})) for answer in ("Seven.", None, 7)]
-print(json.dumps({"default": trained(), "filtered": trained(enable=True, mask_error=True), "answers": answers}))
+print(
+    json.dumps(
+        {
+            "default": trained(),
+            "filtered": trained(enable=True, mask_error=True),
+            "answers": answers,
+        }
+    )
+)

@@ -16,7 +16,9 @@ from rllm.eval.runner import run_dataset
 from rllm.trainer.algorithms.transform import _build_trajectory_groups
 
 
-async def evaluated(rows: list[Any], evaluator: Any, base_url: str, attempts: int) -> dict[str, Any]:
+async def evaluated(
+    rows: list[Any], evaluator: Any, base_url: str, attempts: int
+) -> dict[str, Any]:
     kept: dict[int, Any] = {}
     result, surviving = await run_dataset(
         _dict_rows_to_tasks(rows),

@@ -17,9 +17,21 @@ from tests.trainers.loops.examples import example, swap
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
 URL = "http://127.0.0.1:8400"
-PRIMES = ("Two.", "Three is a prime, since nothing divides it.", "", "Five", "Seven is prime.", "Eleven, I think.")
+PRIMES = (
+    "Two.",
+    "Three is a prime, since nothing divides it.",
+    "",
+    "Five",
+    "Seven is prime.",
+    "Eleven, I think.",
+)
 ROWS = [
-    {"id": f"p{n}", "question": f"Name prime number {n}.", "ground_truth": "Seven is a prime.", "baseline": "Nine."}
+    {
+        "id": f"p{n}",
+        "question": f"Name prime number {n}.",
+        "ground_truth": "Seven is a prime.",
+        "baseline": "Nine.",
+    }
     for n in range(len(PRIMES))
 ]
 FILLED = [row for row, answer in zip(ROWS, PRIMES, strict=True) if answer]
@@ -31,19 +43,32 @@ def policy(request: Json, number: int) -> str:
     """What the model says to a row, known by the number in its prompt; to any other prompt, a sentence."""
     asked = request["messages"][-1]["content"]
     number_of = asked.removeprefix("Name prime number ").removesuffix(".")
-    return PRIMES[int(number_of)] if number_of.isdigit() else f"Bees make honey of nectar, {len(asked)} drops of it."
+    return (
+        PRIMES[int(number_of)]
+        if number_of.isdigit()
+        else f"Bees make honey of nectar, {len(asked)} drops of it."
+    )
 
 
 async def evaluated(*runs: Json, script: Script = policy) -> list[Json]:
     async with ScriptedEndpoint(script) as model:
-        ended = await trainers.run("rllm", "program.py", {"base_url": model.base_url, "runs": list(runs)})
+        ended = await trainers.run(
+            "rllm", "program.py", {"base_url": model.base_url, "runs": list(runs)}
+        )
     assert ended.code == 0, ended.err
     assert "Unclosed" not in ended.err
     return list(ended.result)
 
 
 def within(base_url: str, **judge: object) -> Json:
-    return {"judge": {"judge_base_url": base_url, "judge_model_name": "the-judge", "judge_max_retries": 0, **judge}}
+    return {
+        "judge": {
+            "judge_base_url": base_url,
+            "judge_model_name": "the-judge",
+            "judge_max_retries": 0,
+            **judge,
+        }
+    }
 
 
 async def ours(server: Running, mount: str, answer: str) -> Json:
@@ -70,22 +95,38 @@ async def test_rewards_are_those_of_the_server() -> None:
                 reward = expected["score"] if item["answer"] else 0.0
                 assert (item["reward"], item["rewards"]) == (reward, [reward])
                 assert item["is_correct"] == (bool(item["answer"]) and reward >= 0.5)
-                assert item["signals"] == {"judge_score": reward, "invalid_completion": float(not item["answer"])}
+                assert item["signals"] == {
+                    "judge_score": reward,
+                    "invalid_completion": float(not item["answer"]),
+                }
                 names = ("status", "label", "explanation")
                 assert item["metadata"]["judge"] == {name: expected[name] for name in names}
-    assert len({item["reward"] for result in results for item in result["items"]}) > 4  # they tell answers apart
+    assert (
+        len({item["reward"] for result in results for item in result["items"]}) > 4
+    )  # they tell answers apart
 
 
 @pytest.mark.timeout(150)
 async def test_failed_judge_is_an_episode_without_trajectories() -> None:
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
-        undisturbed = {f"p{PRIMES.index(each)}": (await ours(server, "", each))["score"] for each in PRIMES if each}
+        undisturbed = {
+            f"p{PRIMES.index(each)}": (await ours(server, "", each))["score"]
+            for each in PRIMES
+            if each
+        }
     async with offline_judge(every_third_fails=True) as (base_url, judge):
-        run = {"evaluator": "judgegym_rubric", "settings": within(base_url), "rows": FILLED, "attempts": 2}
+        run = {
+            "evaluator": "judgegym_rubric",
+            "settings": within(base_url),
+            "rows": FILLED,
+            "attempts": 2,
+        }
         [result] = await evaluated(run)
     failed = [item for item in result["items"] if item["error"] is not None]
     answers = {row["id"]: PRIMES[int(str(row["id"])[1:])] for row in FILLED}
-    assert {answers[item["row"]] for item in failed} == {each for each in answers.values() if judge.has_failed(each)}
+    assert {answers[item["row"]] for item in failed} == {
+        each for each in answers.values() if judge.has_failed(each)
+    }
     assert 0 < len(failed) < len(result["items"])
     assert result["errors"] == len(failed) == len(result["items"]) - result["surviving"]
     for item in result["items"]:
@@ -94,7 +135,10 @@ async def test_failed_judge_is_an_episode_without_trajectories() -> None:
             assert "planted" in item["error"]
             assert (item["rewards"], item["signals"]) == ([], {})
         else:
-            assert (item["reward"], item["rewards"]) == (undisturbed[item["row"]], [undisturbed[item["row"]]])
+            assert (item["reward"], item["rewards"]) == (
+                undisturbed[item["row"]],
+                [undisturbed[item["row"]]],
+            )
     kept = [item["reward"] for item in result["items"] if item not in failed]
     assert result["averages"]["judge_score"] == pytest.approx(fmean(kept), abs=1e-15)
     assert sorted(reward for group in result["grouped"] for reward in group) == sorted(kept)
@@ -134,9 +178,16 @@ async def test_environment_of_the_example() -> None:
     code = example("rllm")
     limited = code + "\nrows = rows[:5]\n"
     async with offline_judge(every_third_fails=True) as (base_url, judge):
-        settings = {"judge_base_url": base_url, "judge_max_retries": 0, "judge_model_name": "the-judge"}
+        settings = {
+            "judge_base_url": base_url,
+            "judge_max_retries": 0,
+            "judge_model_name": "the-judge",
+        }
         failing = swap(limited, ('"offline": True', f'"offline": True, "settings": {settings!r}'))
-        by_name = {"evaluator": "judgegym_environment", "settings": {"environment": "arena_hard", "offline": True}}
+        by_name = {
+            "evaluator": "judgegym_environment",
+            "settings": {"environment": "arena_hard", "offline": True},
+        }
         whole, some = await evaluated({"code": limited}, {"code": failing})
         [again] = await evaluated(
             {**by_name, "rows": [{"id": "x", "uid": whole["items"][0]["row"], "question": "Why?"}]}
@@ -168,7 +219,12 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
         name, _, value = swap(shlex.split(variable)[1], (URL, server.url)).partition("=")
         monkeypatch.setenv(name, value)
         agent = ("my_agent:solver", "tests.trainers.loops.rllm.agent:solver")
-        given = swap(command, ("./primes", str(tmp_path)), agent, ("http://127.0.0.1:8000/v1", model.base_url))
+        given = swap(
+            command,
+            ("./primes", str(tmp_path)),
+            agent,
+            ("http://127.0.0.1:8000/v1", model.base_url),
+        )
         output = ("--output", str(tmp_path / "results.json"))
         rllm = str(trainers.place_of("rllm") / "bin" / "rllm")
         ended = await trainers.run_with(rllm, *shlex.split(given)[1:], *output)
@@ -176,22 +232,40 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
         items = json.loads((tmp_path / "results.json").read_text())["items"]
         for item, answer in zip(items, PRIMES, strict=True):
             reward = (await ours(server, "", answer))["score"] if answer else 0.0
-            assert (item["reward"], item["is_correct"], item["error"]) == (reward, reward >= 0.75, None)
+            assert (item["reward"], item["is_correct"], item["error"]) == (
+                reward,
+                reward >= 0.75,
+                None,
+            )
 
 
 ARENA = {"environment": "arena_hard", "offline": True}
 WRONG: list[tuple[str, object, str]] = [
     ("rubric", {"ofline": True}, "JUDGEGYM_RLLM.ofline: unknown setting, did you mean offline?"),
-    ("rubric", {"judge": {"judge_modl_name": "x"}}, "judge.judge_modl_name: unknown setting of a judge, did you mean"),
+    (
+        "rubric",
+        {"judge": {"judge_modl_name": "x"}},
+        "judge.judge_modl_name: unknown setting of a judge, did you mean",
+    ),
     ("peer", {"judge": "peer"}, "JUDGEGYM_RLLM.judge: expected the judge's settings, found str"),
-    ("aspect", {"correct_from": "high"}, "JUDGEGYM_RLLM.correct_from: expected a number, found str"),
+    (
+        "aspect",
+        {"correct_from": "high"},
+        "JUDGEGYM_RLLM.correct_from: expected a number, found str",
+    ),
     ("arena_hard", ["url"], "JUDGEGYM_RLLM: expected a JSON object"),
     ("environment", {**ARENA, "settings": {"group_judge": "listwise"}}, "group_judge"),
-    ("environment", {"offline": True}, 'JUDGEGYM_RLLM: expected an environment, such as {"environment": "arena_hard"}'),
+    (
+        "environment",
+        {"offline": True},
+        'JUDGEGYM_RLLM: expected an environment, such as {"environment": "arena_hard"}',
+    ),
 ]
 
 
 async def test_wrong_settings_are_one_line() -> None:
-    said = await evaluated(*({"evaluator": f"judgegym_{kind}", "settings": settings} for kind, settings, _ in WRONG))
+    said = await evaluated(
+        *({"evaluator": f"judgegym_{kind}", "settings": settings} for kind, settings, _ in WRONG)
+    )
     for (_, _, expected), message in zip(WRONG, said, strict=True):
         assert str(message).startswith(expected), message

@@ -1,7 +1,7 @@
 """SkyRL's own dataset and generator with a stub in the place of its inference engine; prints its output.
 
-Arguments: the directory, the codes that register an environment as JSON, the code of the generator, texts by row id as
-JSON. There is an output for each of the environments.
+Arguments: the directory, the codes that register an environment as JSON, the code of the generator,
+texts by row id as JSON. There is an output for each of the environments.
 """
 
 import asyncio
@@ -22,8 +22,15 @@ from skyrl.train.utils.trainer_utils import validate_generator_output
 from skyrl_gym.envs.registration import deregister
 from transformers import AutoTokenizer
 
-directory, codes, generator, given = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
-tokenizer = AutoTokenizer.from_pretrained(Path("judgegym/environments/rollouts/tokenizers/bytes").resolve())
+directory, codes, generator, given = (
+    sys.argv[1],
+    json.loads(sys.argv[2]),
+    sys.argv[3],
+    json.loads(sys.argv[4]),
+)
+tokenizer = AutoTokenizer.from_pretrained(
+    Path("judgegym/environments/rollouts/tokenizers/bytes").resolve()
+)
 os.chdir(directory)
 space = {}
 exec(generator, space)
@@ -66,7 +73,9 @@ async def generated(kind, dataset, uids, samples):
     output = await made.generate(inputs, disable_tqdm=True)
     validate_generator_output(len(inputs["prompts"]), output)
     width = max(map(len, output["rewards"]))
-    rewards = torch.tensor([[*reward, *[0.0] * (width - len(reward))] for reward in output["rewards"]])
+    rewards = torch.tensor(
+        [[*reward, *[0.0] * (width - len(reward))] for reward in output["rewards"]]
+    )
     mask = torch.tensor([[*mask, *[0] * (width - len(mask))] for mask in output["loss_masks"]])
     advantages, _ = compute_grpo_outcome_advantage(rewards, mask, np.array(groups))
     return {
@@ -74,7 +83,11 @@ async def generated(kind, dataset, uids, samples):
         "trained": [sum(mask) for mask in output["loss_masks"]],
         "advantages": [row[0].item() for row in advantages],
         "env_metrics": output["env_metrics"],
-        "metrics": {name: value for name, value in output["rollout_metrics"].items() if "environment" in name},
+        "metrics": {
+            name: value
+            for name, value in output["rollout_metrics"].items()
+            if "environment" in name
+        },
     }
 
 

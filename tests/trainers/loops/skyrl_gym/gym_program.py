@@ -1,7 +1,7 @@
 """Registered environments of skyrl-gym, made and stepped by many threads at once; prints what each step gave.
 
-Arguments: the kind (environment or judge), the directory, the code that registers, completions as JSON: of a row id, or
-pairs of a row and a text.
+Arguments: the kind (environment or judge), the directory, the code that registers, completions as
+JSON: of a row id, or pairs of a row and a text.
 """
 
 import json
@@ -21,7 +21,10 @@ exec(code, space)
 
 def run(case):
     env_class, row, text = case
-    prompt, extras = row["prompt"], {key: value for key, value in row.items() if key not in ("prompt", "env_class")}
+    prompt, extras = (
+        row["prompt"],
+        {key: value for key, value in row.items() if key not in ("prompt", "env_class")},
+    )
     with skyrl_gym.make(env_class, env_config={}, extras={**extras, "max_turns": 1}) as env:
         messages, _ = env.init(prompt)
         assert messages == prompt and env.get_metrics() == {}
@@ -32,10 +35,22 @@ def run(case):
 
 if kind == "environment":
     rows = [json.loads(line) for line in Path("train.jsonl").read_text().splitlines()]
-    cases = [(row["env_class"], row, text) for row in rows for text in given.get(row["reward_spec"]["uid"], ())]
+    cases = [
+        (row["env_class"], row, text)
+        for row in rows
+        for text in given.get(row["reward_spec"]["uid"], ())
+    ]
 else:
     cases = [(space["env_class"], row, text) for row, text in given]
 with ThreadPoolExecutor(max_workers=len(cases)) as threads:
     steps = list(threads.map(run, cases))
 aggregated = aggregate_for_environment(cases[0][0], [metrics for _, _, metrics in steps])
-print(json.dumps({"steps": steps, "aggregated": aggregated, "uids": [case[1].get("reward_spec") for case in cases]}))
+print(
+    json.dumps(
+        {
+            "steps": steps,
+            "aggregated": aggregated,
+            "uids": [case[1].get("reward_spec") for case in cases],
+        }
+    )
+)

@@ -47,11 +47,21 @@ async def test_steps_of_an_environment(name: str, tmp_path: Path) -> None:
     assert [reward for reward, _, _ in found["steps"]] == [rewarded.reward for rewarded in flat]
     for (reward, metadata, metrics), rewarded in zip(found["steps"], flat, strict=True):
         flags = {"judge_failed": False, "invalid_completion": rewarded.is_invalid}
-        said = {"status": rewarded.status, "label": rewarded.label, "explanation": rewarded.explanation}
+        said = {
+            "status": rewarded.status,
+            "label": rewarded.label,
+            "explanation": rewarded.explanation,
+        }
         assert metadata == {**flags, **said}
-        counted = {"judge_failed": 0.0, "invalid_completion": float(rewarded.is_invalid), "reward_of_judged": reward}
+        counted = {
+            "judge_failed": 0.0,
+            "invalid_completion": float(rewarded.is_invalid),
+            "reward_of_judged": reward,
+        }
         assert metrics == {**counted, **rewarded.metrics}
-    assert found["aggregated"]["reward_of_judged"] == pytest.approx(fmean(rewarded.reward or 0.0 for rewarded in flat))
+    assert found["aggregated"]["reward_of_judged"] == pytest.approx(
+        fmean(rewarded.reward or 0.0 for rewarded in flat)
+    )
 
 
 async def test_steps_with_failed_judges(tmp_path: Path) -> None:
@@ -63,7 +73,9 @@ async def test_steps_with_failed_judges(tmp_path: Path) -> None:
         found = await stepped(tmp_path, "environment", registering("rubric_absolute", url), given)
     failed = 0
     for (reward, metadata, metrics), rewarded in zip(
-        found["steps"], (rewarded for of_row in wanted.values() for _, rewarded in of_row), strict=True
+        found["steps"],
+        (rewarded for of_row in wanted.values() for _, rewarded in of_row),
+        strict=True,
     ):
         if metadata["judge_failed"]:
             failed += 1
@@ -94,11 +106,19 @@ async def test_all_threads_are_judged_at_once(tmp_path: Path) -> None:
 
 
 QUESTIONS = [
-    ("Why is the sky blue at noon?", "The sky is blue at noon since air scatters blue light.", "Scattering."),
+    (
+        "Why is the sky blue at noon?",
+        "The sky is blue at noon since air scatters blue light.",
+        "Scattering.",
+    ),
     ("Why is the sky blue at noon?", "Bananas.", None),
     ("Name a prime number.", "Seven is a prime number.", 7),
     ("Name a prime number.", "", None),
-    ("What do bees make?", "Bees make honey and wax, and bees make more bees.", {"reference": "Honey."}),
+    (
+        "What do bees make?",
+        "Bees make honey and wax, and bees make more bees.",
+        {"reference": "Honey."},
+    ),
     ("What do bees make?", "They make nothing at all, I think.", None),
 ]
 
@@ -107,7 +127,13 @@ QUESTIONS = [
 async def test_steps_of_a_judge(tmp_path: Path, fails: bool) -> None:
     trainers.place_of("skyrl_gym")
     given = [
-        ({"prompt": [{"role": "user", "content": question}], "reward_spec": {"ground_truth": truth}}, text)
+        (
+            {
+                "prompt": [{"role": "user", "content": question}],
+                "reward_spec": {"ground_truth": truth},
+            },
+            text,
+        )
         for question, text, truth in QUESTIONS
     ]
     async with running("--judge=rubric", judge=OfflineJudge(every_third_fails=fails)) as server:
@@ -124,27 +150,44 @@ async def test_steps_of_a_judge(tmp_path: Path, fails: bool) -> None:
     assert in_process == found
     assert any(result["status"] == "judge_failed" for result in wanted) is fails
     for (reward, metadata, metrics), result in zip(found["steps"], wanted, strict=True):
-        is_failed, is_invalid = (result["status"] == status for status in ("judge_failed", "invalid_completion"))
+        is_failed, is_invalid = (
+            result["status"] == status for status in ("judge_failed", "invalid_completion")
+        )
         assert reward == (result["score"] if result["score"] is not None else 0.0)
-        assert metadata["judge_failed"] is is_failed and metadata["invalid_completion"] is is_invalid
+        assert (
+            metadata["judge_failed"] is is_failed and metadata["invalid_completion"] is is_invalid
+        )
         assert metadata["explanation"] == result["explanation"]
-        assert metrics["judge_failed"] == float(is_failed) and ("reward_of_judged" in metrics) is not is_failed
+        assert (
+            metrics["judge_failed"] == float(is_failed)
+            and ("reward_of_judged" in metrics) is not is_failed
+        )
 
 
 async def test_the_generator_of_skyrl(tmp_path: Path) -> None:
     libraries = next((trainers.place_of("skyrl_gym") / "lib").glob("python3*")) / "site-packages"
     if not (libraries / "skyrl").is_dir() or not (libraries / "torch").is_dir():
-        pytest.skip("skyrl is not installed beside skyrl-gym: it needs Python 3.12 and several GB of a GPU's libraries")
+        pytest.skip(
+            "skyrl is not installed beside skyrl-gym: it needs Python 3.12 and several GB of a "
+            "GPU's libraries"
+        )
     async with offline_judge() as (url, _), offline_judge(every_third_fails=True) as (failing, _):
         wanted = await expected("rubric_absolute", url, rows=4)
         given = {uid: [text for text, _ in rewarded] for uid, rewarded in wanted.items()}
         codes = [registering("rubric_absolute", each) for each in (url, failing)]
         ended = await trainers.run(
-            "skyrl_gym", "generator_program.py", str(tmp_path), codes, example("skyrl-gym", number=1), given
+            "skyrl_gym",
+            "generator_program.py",
+            str(tmp_path),
+            codes,
+            example("skyrl-gym", number=1),
+            given,
         )
     assert ended.code == 0, ended.err
     for found, fails in zip(ended.result, (False, True), strict=True):
-        check_generated(found, [rewarded for uid in found["uids"] for _, rewarded in wanted[uid]], fails=fails)
+        check_generated(
+            found, [rewarded for uid in found["uids"] for _, rewarded in wanted[uid]], fails=fails
+        )
 
 
 def check_generated(found: Any, flat: list[CompletionReward], *, fails: bool) -> None:
@@ -154,13 +197,19 @@ def check_generated(found: Any, flat: list[CompletionReward], *, fails: bool) ->
     assert flags == [bool(metrics["judge_failed"]) for metrics in left_out["env_metrics"]]
     assert any(flags) is fails and not all(flags)
     assert plain["metrics"]["environment/judge_failed"] == sum(flags) / len(flags)
-    assert plain["rewards"] == [FALLBACK if failed else each.reward for each, failed in zip(flat, flags, strict=True)]
+    assert plain["rewards"] == [
+        FALLBACK if failed else each.reward for each, failed in zip(flat, flags, strict=True)
+    ]
     assert all(plain["trained"])
     assert [trained == 0 for trained in left_out["trained"]] == flags
     assert all(math.isfinite(advantage) for advantage in left_out["advantages"])
     for start in range(0, len(flat), 4):
         places = range(start, start + 4)
-        there = [reward for place in places if not flags[place] and (reward := flat[place].reward) is not None]
+        there = [
+            reward
+            for place in places
+            if not flags[place] and (reward := flat[place].reward) is not None
+        ]
         for place in places:
             if flags[place]:
                 assert left_out["rewards"][place] == pytest.approx(fmean(there), abs=1e-12)

@@ -36,8 +36,15 @@ def by_example(server: Running, kind: str) -> Json:
 def in_process(server: Running, kind: str) -> Json:
     """The README's settings of a judge in slime's process, with the test's endpoint."""
     given: Json = yaml.safe_load(example("slime", "yaml"))["judgegym"]
-    given["judge"] |= {"judge": kind, "judge_base_url": server.judge.base_url, "judge_model_name": "the-judge"}
-    return {"custom_rm_path": FUNCTION, "judgegym": {**given, "judge": {**given["judge"], "judge_max_retries": 0}}}
+    given["judge"] |= {
+        "judge": kind,
+        "judge_base_url": server.judge.base_url,
+        "judge_model_name": "the-judge",
+    }
+    return {
+        "custom_rm_path": FUNCTION,
+        "judgegym": {**given, "judge": {**given["judge"], "judge_max_retries": 0}},
+    }
 
 
 async def test_rewards_of_a_group_are_those_of_a_judge_that_compares() -> None:
@@ -67,11 +74,18 @@ async def test_every_third_judgment_of_single_samples_fails(by_url: bool) -> Non
         if by_url:
             result = await rewards_of(f"{server.url}/slime", GROUP)
         else:
-            given = {"custom_rm_path": FUNCTION, "alone": True, "judgegym": {"fallback_score": FALLBACK}}
+            given = {
+                "custom_rm_path": FUNCTION,
+                "alone": True,
+                "judgegym": {"fallback_score": FALLBACK},
+            }
             result = await rewards_of(server.url, GROUP, **given)
         metrics = (await server.get("/metrics")).text
     failed = failed_among([(QUESTIONS[0], text) for text in ANSWERS], judge)
-    rewards = [FALLBACK if is_failed else score for score, is_failed in zip(await ours("rubric"), failed, strict=True)]
+    rewards = [
+        FALLBACK if is_failed else score
+        for score, is_failed in zip(await ours("rubric"), failed, strict=True)
+    ]
     assert result == {"rewards": rewards, "removed": [False] * len(failed) if by_url else failed}
     counted = re.findall(r"^judgegym_judge_failures_total\{.*\} ([0-9.]+)$", metrics, re.MULTILINE)
     assert sum(map(float, counted)) > 0

@@ -25,9 +25,18 @@ ESTIMATORS = (*GROUP_NORMALIZED, "reinforce_plus_plus", "ppo")
 
 async def trained(url: str, samples: list[Json] = SAMPLES, **given: Any) -> trainers.Ended:
     """slime's functions, and what its trainer would get."""
-    python, program = trainers.place_of("trl") / "bin" / "python", trainers.HERE / "slime/program.py"
-    settings = {"custom_rm_path": "judgegym_trainers.slime.reward", "estimators": ESTIMATORS, **given}
-    return await trainers.run_with(str(python), program, str(trainers.place_of("slime")), url, samples, settings)
+    python, program = (
+        trainers.place_of("trl") / "bin" / "python",
+        trainers.HERE / "slime/program.py",
+    )
+    settings = {
+        "custom_rm_path": "judgegym_trainers.slime.reward",
+        "estimators": ESTIMATORS,
+        **given,
+    }
+    return await trainers.run_with(
+        str(python), program, str(trainers.place_of("slime")), url, samples, settings
+    )
 
 
 @pytest.mark.timeout(200)
@@ -47,7 +56,11 @@ async def test_with_group_rm_a_failed_judgment_adds_nothing_with_every_estimator
 
 @pytest.mark.timeout(200)
 async def test_with_group_rm_a_sample_that_is_no_whole_answer_or_removed_adds_nothing() -> None:
-    unfinished: list[Json] = [{"status": "aborted"}, {"status": "failed", "response": ""}, {"remove_sample": True}]
+    unfinished: list[Json] = [
+        {"status": "aborted"},
+        {"status": "failed", "response": ""},
+        {"remove_sample": True},
+    ]
     samples = [*SAMPLES[2:], *({**SAMPLES[0], **fields} for fields in unfinished)]
     async with running("--judge=rubric", judge=judge) as server:
         ended = await trained(server.url, samples)
@@ -69,8 +82,10 @@ async def test_without_group_rm_a_failed_judgment_counts_in_the_mean_and_is_warn
     assert ended.code == 0, ended.err
     data = ended.result["grpo"]
     assert [sum(mask) for mask in data["loss_masks"]] == [3, 0, 3, 3]
-    assert sum(data["rewards"][place] for place in (0, 2, 3)) > 0.1  # their mean is not their baseline
     assert (
-        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of its group"
-        in ended.err
+        sum(data["rewards"][place] for place in (0, 2, 3)) > 0.1
+    )  # their mean is not their baseline
+    assert (
+        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of "
+        "its group" in ended.err
     )

@@ -20,7 +20,9 @@ FUNCTION = "judgegym_trainers.slime.reward"
 async def rewards_of(url: str, samples: list[Json], **given: Any) -> Json:
     """What slime has after its own functions: the rewards, and which samples are kept out of the loss."""
     checkout = str(trainers.place_of("slime"))
-    ended = await trainers.run_with(sys.executable, trainers.HERE / "slime/program.py", checkout, url, samples, given)
+    ended = await trainers.run_with(
+        sys.executable, trainers.HERE / "slime/program.py", checkout, url, samples, given
+    )
     assert ended.code == 0, ended.err
     assert "Unclosed" not in ended.err
     return dict(ended.result)
@@ -32,7 +34,11 @@ async def test_rewards_as_the_trainer_receives_them() -> None:
         {"prompt": [{"role": "user", "content": "Why not?"}], "response": "bad", "label": 5},
         {"prompt": "Who?", "response": "FAIL", "label": None},
         {"prompt": "Who?", "response": "", "label": None},
-        {"prompt": "What?", "response": "good", "label": '{"reference": "R", "rubric": "Is it good?"}'},
+        {
+            "prompt": "What?",
+            "response": "good",
+            "label": '{"reference": "R", "rubric": "Is it good?"}',
+        },
     ]
     async with running("--on_failure=score", judge=judge) as server:
         result = await rewards_of(f"{server.url}/slime", samples)
@@ -45,7 +51,9 @@ async def test_rewards_as_the_trainer_receives_them() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("group", ["good", "nobody"])
 async def test_a_group_with_group_rm_is_one_request(group: str) -> None:
-    samples = [{"prompt": "Why?", "response": text, "label": None} for text in ("bad", group, "worse", "")]
+    samples = [
+        {"prompt": "Why?", "response": text, "label": None} for text in ("bad", group, "worse", "")
+    ]
     async with running("--judge=choice", judge=best) as server:
         result = await rewards_of(server.url, samples, custom_rm_path=FUNCTION)
         asked_for = len(server.judge.requests)
@@ -57,9 +65,13 @@ async def test_a_group_with_group_rm_is_one_request(group: str) -> None:
 
 
 async def test_single_samples_by_the_same_function() -> None:
-    samples = [{"prompt": "Why?", "response": text, "label": None} for text in ("good", "FAIL", "bad")]
+    samples = [
+        {"prompt": "Why?", "response": text, "label": None} for text in ("good", "FAIL", "bad")
+    ]
     async with running(judge=judge) as server:
-        result = await rewards_of(server.url, samples, custom_rm_path=FUNCTION, alone=True, reward_key="judge")
+        result = await rewards_of(
+            server.url, samples, custom_rm_path=FUNCTION, alone=True, reward_key="judge"
+        )
     assert [reward["judge"] for reward in result["rewards"]] == [1.0, 0.0, 0.0]
     assert [reward["judge_failed"] for reward in result["rewards"]] == [0.0, 1.0, 0.0]
     assert result["removed"] == [False, True, False]
@@ -77,8 +89,12 @@ GROUP = [{"prompt": "Why?", "response": text, "label": None} for text in POINTS]
         ("", {"custom_rm_path": FUNCTION}),
     ],
 )
-async def test_samples_of_one_prompt_are_compared_however_they_are_sent(route: str, given: Json) -> None:
-    async with running("--judge=listwise", "--group_size=3", judge=judging(lambda text, _: POINTS[text])) as server:
+async def test_samples_of_one_prompt_are_compared_however_they_are_sent(
+    route: str, given: Json
+) -> None:
+    async with running(
+        "--judge=listwise", "--group_size=3", judge=judging(lambda text, _: POINTS[text])
+    ) as server:
         result = await rewards_of(server.url + route, GROUP, **given)
         asked_for = len(server.judge.requests)
     assert (result["rewards"], asked_for) == (list(POINTS.values()), 1)

@@ -30,12 +30,16 @@ class Policy(TokenCompleter):
         self.texts = iter(texts)
 
     async def __call__(self, model_input, stop, *, max_tokens=None):
-        tokens = get_tokenizer(TOKENIZER).encode(f" {next(self.texts)}{stop[0]}", add_special_tokens=False)
+        tokens = get_tokenizer(TOKENIZER).encode(
+            f" {next(self.texts)}{stop[0]}", add_special_tokens=False
+        )
         return TokensWithLogprobs(tokens, [-1.0] * len(tokens))
 
 
 async def rolled_out(source, uid, texts):
-    builder = EnvironmentGroupBuilder(Rollouts(len(texts), "role_colon", TOKENIZER), uid, (), source)
+    builder = EnvironmentGroupBuilder(
+        Rollouts(len(texts), "role_colon", TOKENIZER), uid, (), source
+    )
     try:
         group = await do_group_rollout(pickle.loads(pickle.dumps(builder)), Policy(texts))
     except AllTrajectoriesFailedError as error:

@@ -1,7 +1,8 @@
 """Runs the cookbook's `do_sync_training` with a policy and a training service of our own, and prints what it has.
 
-Arguments: a directory; the code that has `dataset_builder`; the policy's replies as JSON, by turns for each prompt; the
-number of worker processes in which groups are rolled out, 0 for none; the cut-off reply's number, or -1.
+Arguments: a directory; the code that has `dataset_builder`; the policy's replies as JSON, by turns
+for each prompt; the number of worker processes in which groups are rolled out, 0 for none; the
+cut-off reply's number, or -1.
 """
 
 import asyncio
@@ -56,7 +57,9 @@ class Service:
 
     def forward_backward(self, data, loss_fn, loss_fn_config=None):
         self.data += data
-        zeros = [torch.zeros(len(datum.loss_fn_inputs["target_tokens"].to_torch())) for datum in data]
+        zeros = [
+            torch.zeros(len(datum.loss_fn_inputs["target_tokens"].to_torch())) for datum in data
+        ]
         outputs = [{"logprobs": tinker.TensorData.from_torch(each)} for each in zeros]
         return done(SimpleNamespace(loss_fn_outputs=outputs))
 
@@ -108,7 +111,9 @@ async def main():
     errors = RolloutErrorCounter()
     executor = None
     if int(workers):
-        executor = ProcessPoolExecutor(int(workers), mp_context=multiprocessing.get_context("spawn"))
+        executor = ProcessPoolExecutor(
+            int(workers), mp_context=multiprocessing.get_context("spawn")
+        )
         set_rollout_executor(executor)
     await train.do_sync_training(
         0,
@@ -135,7 +140,9 @@ async def main():
             {
                 "batches": [[builder.uid for builder in batch] for batch in batches],
                 "tags": [builder.logging_tags() for batch in batches for builder in batch],
-                "pickled": max(len(pickle.dumps(builder)) for batch in batches for builder in batch),
+                "pickled": max(
+                    len(pickle.dumps(builder)) for batch in batches for builder in batch
+                ),
                 "rollouts": lines_of(directory, "train_rollout_summaries.jsonl"),
                 "advantages": [advantage_of(datum) for datum in service.data],
                 "metrics": lines_of(directory, "metrics.jsonl"),

@@ -28,7 +28,10 @@ async def test_rewards_of_every_environment() -> None:
     async with offline_judge(every_third_fails=True) as (url, _):
         ours = {name: await expected(name, url) for name in ENVIRONMENTS}
         asked = {
-            name: (settings_of(name, url), {uid: [text for text, _ in pairs] for uid, pairs in rows.items()})
+            name: (
+                settings_of(name, url),
+                {uid: [text for text, _ in pairs] for uid, pairs in rows.items()},
+            )
             for name, rows in ours.items()
         }
         ended = await trainers.run("tinker", "groups.py", asked)
@@ -45,12 +48,21 @@ async def test_rewards_of_every_environment() -> None:
                 continue
             rewards = [each.reward for each in rewarded]
             assert group["rewards"] == with_means(rewards, [reward is None for reward in rewards])
-            flags = [(each["judge_failed"], each["invalid_completion"]) for each in group["metrics"]]
+            flags = [
+                (each["judge_failed"], each["invalid_completion"]) for each in group["metrics"]
+            ]
             assert flags == [(float(each.is_failed), float(each.is_invalid)) for each in rewarded]
-            own = [{key: value for key, value in each.items() if key not in FLAGS} for each in group["metrics"]]
+            own = [
+                {key: value for key, value in each.items() if key not in FLAGS}
+                for each in group["metrics"]
+            ]
             assert own == [dict(each.metrics) for each in rewarded]
-            advantages = [reward - math.fsum(group["rewards"]) / len(pairs) for reward in group["rewards"]]
+            advantages = [
+                reward - math.fsum(group["rewards"]) / len(pairs) for reward in group["rewards"]
+            ]
             assert group["advantages"] == group["in_data"] == pytest.approx(advantages, abs=1e-6)
             assert [each["response"] for each in group["logs"]] == [text for text, _ in pairs]
-            assert [each["judge_explanation"] for each in group["logs"]] == [each.explanation for each in rewarded]
+            assert [each["judge_explanation"] for each in group["logs"]] == [
+                each.explanation for each in rewarded
+            ]
     assert failed

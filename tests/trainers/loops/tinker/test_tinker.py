@@ -28,11 +28,15 @@ NAMES = (
 REPLIES = [
     "Bees gather nectar and fan it dry.",
     "Magic.",
-    "First split the text into numbers and units, then add up the seconds; raise ValueError for anything else.",
+    "First split the text into numbers and units, then add up the seconds; raise ValueError for "
+    "anything else.",
     "I do not know.",
 ]
 ANSWERS = [Choice(text, finish_reason="stop") for text in REPLIES]
-PROMPTS = [{"id": "honey", "prompt": "How do bees make honey?", "rubric": "Is it right?"}, {"prompt": "Who are you?"}]
+PROMPTS = [
+    {"id": "honey", "prompt": "How do bees make honey?", "rubric": "Is it right?"},
+    {"prompt": "Who are you?"},
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ async def trained(
     place: Path, code: str, replies: Sequence[str] = REPLIES, *, workers: int = 0, cut_off: int = -1
 ) -> Trained:
     """Train on all batches; check what holds whatever the judge does."""
-    ended = await trainers.run("tinker", "program.py", str(place), code, list(replies), workers, cut_off)
+    ended = await trainers.run(
+        "tinker", "program.py", str(place), code, list(replies), workers, cut_off
+    )
     assert ended.code == 0, ended.err
     assert "Unclosed" not in ended.err
     result = Trained(ended.result)
@@ -66,7 +72,11 @@ async def trained(
         assert each["steps"][0]["reward"] == 0.0
         assert math.isfinite(each["total_reward"])
         groups.setdefault((each["iteration"], each["group_idx"]), []).append(each["total_reward"])
-    expected = [reward - math.fsum(rewards) / len(rewards) for rewards in groups.values() for reward in rewards]
+    expected = [
+        reward - math.fsum(rewards) / len(rewards)
+        for rewards in groups.values()
+        for reward in rewards
+    ]
     assert result.result["advantages"] == pytest.approx(expected, abs=1e-6)
     return result
 
@@ -107,9 +117,13 @@ def closed() -> Any:
     close_all()
 
 
-async def ours(uid: str, choices: Sequence[Choice] = ANSWERS, **settings: object) -> list[CompletionReward]:
+async def ours(
+    uid: str, choices: Sequence[Choice] = ANSWERS, **settings: object
+) -> list[CompletionReward]:
     """What the environment itself gives for the answers, in this process."""
-    source = EnvironmentSource.of("arena_hard", {"judge_model_name": "the-judge", **settings}, offline=True)
+    source = EnvironmentSource.of(
+        "arena_hard", {"judge_model_name": "the-judge", **settings}, offline=True
+    )
     return await opened(source).rewards(uid, choices)
 
 
@@ -137,29 +151,46 @@ async def test_rewards_of_an_environment(tmp_path: Path, group_judge: str, worke
     assert all(tags[0] == "arena_hard" for tags in result.result["tags"])
     assert "test/env/all/reward/total" in result.result["tested"]
     assert all(
-        line["env/all/judge_failed"] == 0.0 for line in result.result["metrics"] if "env/all/reward/total" in line
+        line["env/all/judge_failed"] == 0.0
+        for line in result.result["metrics"]
+        if "env/all/reward/total" in line
     )
 
 
 @pytest.mark.timeout(150)
 async def test_thinking_is_apart_from_the_answer(tmp_path: Path) -> None:
     """The renderer parts them; a reply with a second turn, or without thinking, has the wrong format."""
-    replies = [f"<think>Hm.</think>{REPLIES[0]}", REPLIES[1], f"<think>Well.</think>{REPLIES[2]}<|im_end|>More."]
+    replies = [
+        f"<think>Hm.</think>{REPLIES[0]}",
+        REPLIES[1],
+        f"<think>Well.</think>{REPLIES[2]}<|im_end|>More.",
+    ]
     choices = [
         Choice(REPLIES[0], "Hm.", "stop"),
         Choice(REPLIES[1], None, "stop"),
         Choice(f"{replies[2]}<|im_end|>", None, "stop"),
     ]
     async with offline_judge() as (base_url, _):
-        settings = {"judge_base_url": base_url, "thinking_mode": True, "invalid_thinking_reward": -1.0}
+        settings = {
+            "judge_base_url": base_url,
+            "thinking_mode": True,
+            "invalid_thinking_reward": -1.0,
+        }
         result = await trained(tmp_path, of_environment(group_size=3, **settings), replies)
         for uid in result.uids:
             expected = await ours(uid, choices, **settings)
             rollouts = result.of_row(uid)
             assert [each["total_reward"] for each in rollouts] == [each.reward for each in expected]
             invalid = [each["trajectory_metrics"]["invalid_completion"] for each in rollouts]
-            assert invalid == [float(each.is_invalid) for each in expected] and invalid[:2] == [0.0, 1.0]
-            assert [each["steps"][0]["metrics"]["parse_success"] for each in rollouts] == [1.0, 1.0, 0.0]
+            assert invalid == [float(each.is_invalid) for each in expected] and invalid[:2] == [
+                0.0,
+                1.0,
+            ]
+            assert [each["steps"][0]["metrics"]["parse_success"] for each in rollouts] == [
+                1.0,
+                1.0,
+                0.0,
+            ]
             assert rollouts[0]["steps"][0]["logs"]["response"] == REPLIES[0]
 
 
@@ -181,10 +212,20 @@ async def test_prompts_with_a_reward_server(tmp_path: Path, kind: str) -> None:
         result = await trained(tmp_path, of_prompts(f"url={server.url!r}"), replies, cut_off=1)
         for uid, given in zip(("honey", "row-2"), PROMPTS, strict=True):
             body = {name: value for name, value in given.items() if name != "id"}
-            answer = (await server.post("/v1/score", {**body, "responses": replies})).json["results"]
+            answer = (await server.post("/v1/score", {**body, "responses": replies})).json[
+                "results"
+            ]
             rollouts = result.of_row(uid)
-            assert [each["total_reward"] for each in rollouts] == [*(each["score"] for each in answer[:3]), 0.0]
-            assert [each["trajectory_metrics"]["invalid_completion"] for each in rollouts] == [0.0, 0.0, 0.0, 1.0]
+            assert [each["total_reward"] for each in rollouts] == [
+                *(each["score"] for each in answer[:3]),
+                0.0,
+            ]
+            assert [each["trajectory_metrics"]["invalid_completion"] for each in rollouts] == [
+                0.0,
+                0.0,
+                0.0,
+                1.0,
+            ]
             steps = [each["steps"][0]["metrics"] for each in rollouts]
             assert steps[0] == {"parse_success": 1.0, "stop/completed": 1.0}
             assert steps[1] == {"parse_success": 0.0, "stop/max_tokens": 1.0}
@@ -194,15 +235,27 @@ async def test_prompts_with_a_reward_server(tmp_path: Path, kind: str) -> None:
 async def test_a_failed_judge_of_prompts(tmp_path: Path) -> None:
     """Two of eight requests fail: of both groups at least two are left."""
     async with offline_judge(every_third_fails=True) as (base_url, judge):
-        settings = {"judge_base_url": base_url, "judge_model_name": "the-judge", "judge_max_retries": 0}
+        settings = {
+            "judge_base_url": base_url,
+            "judge_model_name": "the-judge",
+            "judge_max_retries": 0,
+        }
         result = await trained(tmp_path, of_prompts(f"judge={ {'judge': 'rubric', **settings}!r}"))
         assert len(judge.failed) == 2
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
         for uid, given in zip(("honey", "row-2"), PROMPTS, strict=True):
             body = {name: value for name, value in given.items() if name != "id"}
-            answer = (await server.post("/v1/score", {**body, "responses": REPLIES})).json["results"]
-            failed = [any(given["prompt"] in text and reply in text for text in judge.failed) for reply in REPLIES]
-            rewards = [None if is_failed else each["score"] for is_failed, each in zip(failed, answer, strict=True)]
+            answer = (await server.post("/v1/score", {**body, "responses": REPLIES})).json[
+                "results"
+            ]
+            failed = [
+                any(given["prompt"] in text and reply in text for text in judge.failed)
+                for reply in REPLIES
+            ]
+            rewards = [
+                None if is_failed else each["score"]
+                for is_failed, each in zip(failed, answer, strict=True)
+            ]
             check_group(result.of_row(uid), rewards)
 
 

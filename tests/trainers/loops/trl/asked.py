@@ -15,8 +15,10 @@ from tests.scripted import Json
 TEXTS = [
     "It takes the string apart with a regular expression, and raises ValueError for anything else.",
     "No.",
-    "def parse_duration(text: str) -> int: units such as d, h, m and s, each at most once, and only in that order",
-    "A Python function that turns strings such as 1h30m into seconds; three calls with their results.",
+    "def parse_duration(text: str) -> int: units such as d, h, m and s, each at most once, and "
+    "only in that order",
+    "A Python function that turns strings such as 1h30m into seconds; three calls with their "
+    "results.",
 ]
 
 EACH_BY_ITSELF = {"multi_objective_aggregation": "normalize_then_sum"}
@@ -25,7 +27,13 @@ EACH_BY_ITSELF = {"multi_objective_aggregation": "normalize_then_sum"}
 
 def settings_of(url: str, **further: object) -> dict[str, object]:
     """The settings of an environment whose judge is at `url`, and fails at once where it fails."""
-    return {"judge_base_url": url, "judge_model_name": "m", "judge_api_key": "k", "judge_max_retries": 0, **further}
+    return {
+        "judge_base_url": url,
+        "judge_model_name": "m",
+        "judge_api_key": "k",
+        "judge_max_retries": 0,
+        **further,
+    }
 
 
 def environment(name: str, url: str, **further: object) -> dict[str, object]:
@@ -39,11 +47,16 @@ async def environments_rewards(
     """The rewards of the answers to the first rows, of each row together."""
     source = EnvironmentSource.of(keywords["environment"], keywords["settings"], offline=True)
     opened_here = await asyncio.to_thread(opened, source)
-    judged = [await opened_here.rewards(uid, group) for uid, group in zip(opened_here.uids, groups, strict=False)]
+    judged = [
+        await opened_here.rewards(uid, group)
+        for uid, group in zip(opened_here.uids, groups, strict=False)
+    ]
     return [result.reward for of_row in judged for result in of_row]
 
 
-async def servers_scores(server: Reached, body: Json, path: str = "/v1/score") -> list[float | None]:
+async def servers_scores(
+    server: Reached, body: Json, path: str = "/v1/score"
+) -> list[float | None]:
     """The scores of a reward server for the responses of a request."""
     answer = (await server.post(path, body)).json
     return [result["score"] for result in answer.get("results", [answer])]

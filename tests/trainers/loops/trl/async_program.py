@@ -1,9 +1,9 @@
 """Starts TRL's `AsyncRolloutWorker`, whose process samples and scores, and prints what it makes of our scores.
 
-Arguments: a folder, the URL of an endpoint in the place of vLLM, runs as JSON. A run names a function (`kind`, with the
-keywords of `judge_reward` or `judge_environment`), and what stands beside it. The samples go through TRL's own collator
-and its trainer's own `compute_loss`; in the place of the model, whose attention needs a GPU, stands a parameter for
-each position.
+Arguments: a folder, the URL of an endpoint in the place of vLLM, runs as JSON. A run names a
+function (`kind`, with the keywords of `judge_reward` or `judge_environment`), and what stands
+beside it. The samples go through TRL's own collator and its trainer's own `compute_loss`; in the
+place of the model, whose attention needs a GPU, stands a parameter for each position.
 """
 
 import faulthandler
@@ -64,7 +64,11 @@ def sources_of(run):
     rows = run.get("rows", [{"prompt": [{"role": "user", "content": "Q"}]}])
     if run["kind"] == "judge":
         ours = judge_reward(**run["given"])
-        functions = [combined_reward([ours, length], weights=run["combined"])] if "combined" in run else [ours]
+        functions = (
+            [combined_reward([ours, length], weights=run["combined"])]
+            if "combined" in run
+            else [ours]
+        )
     else:
         environment = judge_environment(**run["given"])
         functions, rows = [environment.reward], environment.rows()[:1]
@@ -93,11 +97,20 @@ def loss_of(samples, tokenizer):
     """The loss by TRL's own code, and what each sample adds to its gradient."""
     row = TreeRow()
     for sample in samples:
-        names = ("input_ids", "completion_mask", "old_log_probs", "advantage", "group_id", "metrics")
+        names = (
+            "input_ids",
+            "completion_mask",
+            "old_log_probs",
+            "advantage",
+            "group_id",
+            "metrics",
+        )
         row.add({name: getattr(sample, name) for name in names})
     inputs = DataCollatorForRollout(tokenizer.pad_token_id or 0).torch_call([[row]])
     targets = inputs["token_index"][0]
-    log_probs = torch.full((1, len(targets)), -1.0, requires_grad=True)  # one of its own for each trained token
+    log_probs = torch.full(
+        (1, len(targets)), -1.0, requires_grad=True
+    )  # one of its own for each trained token
     inputs["token_index"] = torch.arange(len(targets)).unsqueeze(0)
 
     def model(**_):
@@ -119,12 +132,16 @@ def loss_of(samples, tokenizer):
     loss = AsyncGRPOTrainer.compute_loss(trainer, model, inputs)
     loss.backward()
     parts = inputs["segment_id"][0]
-    gradients = [float(log_probs.grad[0][parts == place].abs().sum()) for place in range(len(samples))]
+    gradients = [
+        float(log_probs.grad[0][parts == place].abs().sum()) for place in range(len(samples))
+    ]
     return loss.item(), gradients
 
 
 def text_of(sample, tokenizer):
-    return tokenizer.decode(sample.input_ids[sample.completion_mask.astype(bool)], skip_special_tokens=True)
+    return tokenizer.decode(
+        sample.input_ids[sample.completion_mask.astype(bool)], skip_special_tokens=True
+    )
 
 
 def reason_of(worker):

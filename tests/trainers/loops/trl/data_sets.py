@@ -33,8 +33,13 @@ def model():
 def trained(name, run):
     path = Path(run["file"])
     kind = "parquet" if path.suffix == ".parquet" else "json"
-    rows = datasets.load_dataset(kind, data_files=str(path), split="train", cache_dir=str(directory / "cache"))
-    trainer_of, config_of = getattr(trl, f"{run['trainer']}Trainer"), getattr(trl, f"{run['trainer']}Config")
+    rows = datasets.load_dataset(
+        kind, data_files=str(path), split="train", cache_dir=str(directory / "cache")
+    )
+    trainer_of, config_of = (
+        getattr(trl, f"{run['trainer']}Trainer"),
+        getattr(trl, f"{run['trainer']}Config"),
+    )
     arguments = config_of(
         output_dir=str(directory / name),
         per_device_train_batch_size=2,
@@ -47,8 +52,12 @@ def trained(name, run):
         max_length=None,
         learning_rate=1e-3,
     )
-    reference = {} if run["trainer"] == "SFT" else {"ref_model": model()}  # by default it is loaded by its name
-    trainer = trainer_of(model=model(), args=arguments, train_dataset=rows, processing_class=tokenizer, **reference)
+    reference = (
+        {} if run["trainer"] == "SFT" else {"ref_model": model()}
+    )  # by default it is loaded by its name
+    trainer = trainer_of(
+        model=model(), args=arguments, train_dataset=rows, processing_class=tokenizer, **reference
+    )
     before = [weights.detach().clone() for weights in trainer.model.parameters()]
     trainer.train()
     return {
@@ -56,7 +65,10 @@ def trained(name, run):
         "rows": len(rows),
         "steps": trainer.state.global_step,
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
-        "learnt": any(not weights.equal(old) for weights, old in zip(trainer.model.parameters(), before, strict=True)),
+        "learnt": any(
+            not weights.equal(old)
+            for weights, old in zip(trainer.model.parameters(), before, strict=True)
+        ),
         "first": {name: decoded(value) for name, value in trainer.train_dataset[0].items()},
     }
 

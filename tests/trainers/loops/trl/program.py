@@ -1,8 +1,8 @@
 """Trains a model of one layer with `GRPOTrainer` and prints what it logged. Arguments: directory, runs as JSON.
 
-A run names its reward functions (keywords of `judge_reward`), or an environment and the door by which the trainer
-takes it, or an example; with `refused` a refusal is its result. With `texts` the policy writes these, by place in the
-global batch, in the place of a sample.
+A run names its reward functions (keywords of `judge_reward`), or an environment and the door by
+which the trainer takes it, or an example; with `refused` a refusal is its result. With `texts` the
+policy writes these, by place in the global batch, in the place of a sample.
 """
 
 import faulthandler
@@ -29,7 +29,11 @@ directory, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
 
 
 def tool_call(text):
-    return "<tool_call>\n" + json.dumps({"name": "answer", "arguments": {"text": text}}) + "\n</tool_call>"
+    return (
+        "<tool_call>\n"
+        + json.dumps({"name": "answer", "arguments": {"text": text}})
+        + "\n</tool_call>"
+    )
 
 
 class Scripted:
@@ -47,7 +51,9 @@ class Scripted:
             return [self._tokenizer("Done.")["input_ids"] + ends for _ in prompt_ids], None
         first = RANK * len(prompt_ids)
         texts = [self.texts[(first + place) % len(self.texts)] for place in range(len(prompt_ids))]
-        texts = [tool_call(text) if getattr(self, "tools", None) and text else text for text in texts]
+        texts = [
+            tool_call(text) if getattr(self, "tools", None) and text else text for text in texts
+        ]
         ids = [self._tokenizer(text)["input_ids"] + ends for text in texts]
         return (ids, None) if isinstance(self, trl.GRPOTrainer) else ids
 
@@ -80,7 +86,9 @@ def functions_of(run):
     ours = [judge_reward(name=name, **keywords) for name, keywords in run["reward"].items()]
     if run.get("beside"):
         ours.append(length)
-    return [combined_reward([*ours, length], weights=run["combined"])] if run.get("combined") else ours
+    return (
+        [combined_reward([*ours, length], weights=run["combined"])] if run.get("combined") else ours
+    )
 
 
 def made(name, run):
@@ -138,8 +146,13 @@ def made(name, run):
         given["eval_dataset"] = datasets.Dataset.from_list(rows)
     kind, config = ScriptedTrainer, trl.GRPOConfig
     if run.get("rloo"):
-        kind, config = ScriptedRLOOTrainer, partial(trl.RLOOConfig, beta=0.0)  # the model of a KL term would be loaded
-    trainer = kind(args=config(**arguments), train_dataset=datasets.Dataset.from_list(rows), **given)
+        kind, config = (
+            ScriptedRLOOTrainer,
+            partial(trl.RLOOConfig, beta=0.0),
+        )  # the model of a KL term would be loaded
+    trainer = kind(
+        args=config(**arguments), train_dataset=datasets.Dataset.from_list(rows), **given
+    )
     trainer.texts, trainer.fails_at = run.get("texts", ()), run.get("fails_at")
     return trainer
 
@@ -153,7 +166,10 @@ def of_example(run, arguments, given):
         def __init__(self, model, **keywords):
             super().__init__(**given, **keywords)
 
-    shown = {"GRPOTrainer": Small, "GRPOConfig": lambda **keywords: full_config(**{**arguments, **keywords})}
+    shown = {
+        "GRPOTrainer": Small,
+        "GRPOConfig": lambda **keywords: full_config(**{**arguments, **keywords}),
+    }
     real, full_config = {name: getattr(trl, name) for name in shown}, trl.GRPOConfig
     for name, value in shown.items():
         setattr(trl, name, value)
@@ -188,7 +204,9 @@ def open_sockets():
     own = {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
     lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
     ports = {f"{port:04X}" for run in runs.values() for port in run.get("watched", ())}
-    return sum(f"socket:[{line[9]}]" in own and line[2].rpartition(":")[2] in ports for line in lines)
+    return sum(
+        f"socket:[{line[9]}]" in own and line[2].rpartition(":")[2] in ports for line in lines
+    )
 
 
 def train(name, run):

@@ -49,7 +49,9 @@ def check(result: Json, scores: dict[str, float]) -> None:
     """Check that what has a score is trained by it, and that the other texts add nothing to the loss."""
     expected = normalized(scores)
     assert sorted(result["texts"]) == sorted(TEXTS)
-    for text, advantage, gradient in zip(result["texts"], result["advantages"], result["gradients"], strict=True):
+    for text, advantage, gradient in zip(
+        result["texts"], result["advantages"], result["gradients"], strict=True
+    ):
         assert advantage == pytest.approx(expected.get(text, 0.0), abs=1e-5), text
         assert (gradient == 0.0) is (expected.get(text, 0.0) == 0.0), text
     assert math.isfinite(result["loss"])
@@ -74,7 +76,11 @@ async def test_a_failed_judgment_adds_nothing_in_the_worker(tmp_path: Path) -> N
             "beside": {**served, "beside": True, "refused": True},
             "rows": rows,
             "rows beside": {**rows, "beside": True, "refused": True},
-            "down": {"kind": "judge", "given": {"judge": {**here, "judge_base_url": down.base_url}}, "fails": True},
+            "down": {
+                "kind": "judge",
+                "given": {"judge": {**here, "judge_base_url": down.base_url}},
+                "fails": True,
+            },
         }
         ended = await trainers.run("trl", "async_program.py", tmp_path, url, runs, patience_s=600)
         rewards = await environments_rewards(rows["given"], [TEXTS])  # type: ignore[arg-type]  # keywords
@@ -90,5 +96,8 @@ async def test_a_failed_judgment_adds_nothing_in_the_worker(tmp_path: Path) -> N
     )
     for name in ("beside", "rows beside"):
         assert "combined_reward(" in result[name]["error"]
-    assert "NoRewardError: the judge failed for 32 samples in a row, last with: " in result["down"]["error"]
+    assert (
+        "NoRewardError: the judge failed for 32 samples in a row, last with: "
+        in result["down"]["error"]
+    )
     assert "the judge failed, the last one with: " in ended.err  # the reason, in the worker's log

@@ -10,10 +10,21 @@ from tests.core.server.running import running
 from tests.trainers.loops import trainers
 from tests.trainers.loops.examples import example, swap
 from tests.trainers.loops.offline import OfflineJudge
-from tests.trainers.loops.trl.asked import environment, environments_rewards, logged, servers_scores, single
+from tests.trainers.loops.trl.asked import (
+    environment,
+    environments_rewards,
+    logged,
+    servers_scores,
+    single,
+)
 
-TEXTS = [f"Turns strings such as 1h30m into {'seconds, ' * number}and so on." for number in range(8)]
-ROWS = [{"prompt": "How do I turn 1h30m into seconds?", "baseline": f"{number} functions"} for number in range(2)]
+TEXTS = [
+    f"Turns strings such as 1h30m into {'seconds, ' * number}and so on." for number in range(8)
+]
+ROWS = [
+    {"prompt": "How do I turn 1h30m into seconds?", "baseline": f"{number} functions"}
+    for number in range(2)
+]
 SETTINGS = {
     "steps_per_generation": 2,
     "num_iterations": 2,
@@ -26,11 +37,21 @@ SETTINGS = {
 
 
 @pytest.mark.timeout(150)
-async def test_a_batch_is_judged_once_and_evaluations_in_groups_of_their_own_size(tmp_path: Path) -> None:
+async def test_a_batch_is_judged_once_and_evaluations_in_groups_of_their_own_size(
+    tmp_path: Path,
+) -> None:
     judge = OfflineJudge()
-    async with running('--mounts={"games": {"judge": "tournament", "schedule": "circular"}}', judge=judge) as server:
+    async with running(
+        '--mounts={"games": {"judge": "tournament", "schedule": "circular"}}', judge=judge
+    ) as server:
         listwise = environment("arena_hard", server.judge.base_url, group_judge="listwise")
-        shape = {"per_device": 4, "generations": 4, "texts": TEXTS, "config": SETTINGS, "evaluate": True}
+        shape = {
+            "per_device": 4,
+            "generations": 4,
+            "texts": TEXTS,
+            "config": SETTINGS,
+            "evaluate": True,
+        }
         games = {"games": {"url": server.url, "mount": "games", "group_size": 4}}
         runs = {
             "server": {**shape, "reward": games, "rows": ROWS},
@@ -51,10 +72,16 @@ async def test_a_batch_is_judged_once_and_evaluations_in_groups_of_their_own_siz
         ]
         evaluated_rewards = single(await environments_rewards(listwise, small))
     server_run, compared = ended.result["server"], ended.result["compared"]
-    assert logged(server_run, "games")[:8] == single([score for of_row in scores for score in of_row])
+    assert logged(server_run, "games")[:8] == single(
+        [score for of_row in scores for score in of_row]
+    )
     assert logged(compared, "arena_hard")[:8] == rewards
-    assert evaluated_mean(server_run, "games") == pytest.approx(sum(map(sum, evaluated)) / 4, rel=1e-6)
-    assert evaluated_mean(compared, "arena_hard") == pytest.approx(sum(evaluated_rewards) / 4, rel=1e-6)
+    assert evaluated_mean(server_run, "games") == pytest.approx(
+        sum(map(sum, evaluated)) / 4, rel=1e-6
+    )
+    assert evaluated_mean(compared, "arena_hard") == pytest.approx(
+        sum(evaluated_rewards) / 4, rel=1e-6
+    )
 
 
 def evaluated_mean(run: dict, name: str) -> float:
@@ -66,7 +93,10 @@ def evaluated_mean(run: dict, name: str) -> float:
 async def test_the_examples_train(tmp_path: Path) -> None:
     judge = OfflineJudge()
     async with running('--mounts={"best": {"judge": "listwise"}}', judge=judge) as server:
-        endpoint = f'"judge_base_url": "{server.judge.base_url}", "judge_model_name": "m", "judge_api_key": "k"'
+        endpoint = (
+            f'"judge_base_url": "{server.judge.base_url}", "judge_model_name": "m", '
+            '"judge_api_key": "k"'
+        )
         functions = swap(
             example("TRL"),
             ('{"invalid_thinking_reward"', f'{{{endpoint}, "invalid_thinking_reward"'),
@@ -88,7 +118,10 @@ async def test_the_examples_train(tmp_path: Path) -> None:
         helpful = await servers_scores(server, body)
         best = await servers_scores(server, body, "/best/v1/score")
     functions_run, factory_run = ended.result["functions"], ended.result["factory"]
-    assert (logged(functions_run, "arena_hard"), logged(factory_run, "arena_hard")) == (rewards, single(rewards))
+    assert (logged(functions_run, "arena_hard"), logged(factory_run, "arena_hard")) == (
+        rewards,
+        single(rewards),
+    )
     assert rewards[3] == -1.0
     assert logged(functions_run, "helpful") == [*helpful[:3], 0.0]  # the last is empty
     assert logged(functions_run, "best") == [*best[:3], 0.0]

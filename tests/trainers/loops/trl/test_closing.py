@@ -27,8 +27,20 @@ async def test_connections_are_closed_when_a_training_ends(tmp_path: Path) -> No
         functions = {**FOUR, "config": EACH_BY_ITSELF, "reward": rewards, "rows": ROWS}
         runs = {
             "functions": {**functions, "watched": watched, "evaluate": True},
-            "environment": {**FOUR, "environment": peer, "door": "reward", "rows": 1, "evaluate": True},
-            "factory": {**FOUR, "environment": peer, "door": "factory", "rows": 1, "evaluate": True},
+            "environment": {
+                **FOUR,
+                "environment": peer,
+                "door": "reward",
+                "rows": 1,
+                "evaluate": True,
+            },
+            "factory": {
+                **FOUR,
+                "environment": peer,
+                "door": "factory",
+                "rows": 1,
+                "evaluate": True,
+            },
             "raises": {**FOUR, "environment": peer, "door": "reward", "rows": 1, "fails_at": 0},
             "again": {**FOUR, "environment": peer, "door": "factory", "rows": 1},
             "functions again": functions,

@@ -18,7 +18,10 @@ CHAT, END = "<|im_start|>", "<|im_end|>"
 
 
 def asked(number: int, *, system: bool) -> list[dict[str, str]]:
-    return [*([SYSTEM] if system and number % 2 else []), {"role": "user", "content": f"Question {number}?"}]
+    return [
+        *([SYSTEM] if system and number % 2 else []),
+        {"role": "user", "content": f"Question {number}?"},
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,13 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         ]
         data, files[name] = write_lines(folder / f"{name}.jsonl", rows), folder / f"{name}.parquet"
         with serving(rated(lambda response: int(response[0]))) as judge:
-            ended = score(data, "--out", files[name], f"--judge_base_url={judge.base_url}", "--rubric=Is it right?")
+            ended = score(
+                data,
+                "--out",
+                files[name],
+                f"--judge_base_url={judge.base_url}",
+                "--rubric=Is it right?",
+            )
         assert ended.code == 0, ended.said
     return files
 
@@ -78,10 +87,16 @@ async def test_files_are_loaded_and_trained_on(scored: Mapping[str, Path], tmp_p
     first = {name: run["first"] for name, run in done.result.items()}
     asked = f"{CHAT}user\nQuestion 0?{END}\n{CHAT}assistant\n"
     assert first["sft"]["labels"] == first["sft table"]["labels"] == f"5 points, 0{END}\n"
-    assert first["messages"]["input_ids"] == first["sft"]["input_ids"] == f"{asked}5 points, 0{END}\n"
+    assert (
+        first["messages"]["input_ids"] == first["sft"]["input_ids"] == f"{asked}5 points, 0{END}\n"
+    )
     for name, worse in (("dpo", "1 points, 0"), ("dpo table", "2 points, 0")):
         pair = {part: first[name][f"{part}_ids"] for part in ("prompt", "chosen", "rejected")}
-        assert pair == {"prompt": asked, "chosen": f"5 points, 0{END}\n", "rejected": f"{worse}{END}\n"}
+        assert pair == {
+            "prompt": asked,
+            "chosen": f"5 points, 0{END}\n",
+            "rejected": f"{worse}{END}\n",
+        }
     assert (first["kto"]["completion_ids"], first["kto"]["label"]) == (f"2 points, 0{END}\n", False)
     assert first["sft texts"]["labels"] == f"5 points, 0{END}"
     assert first["dpo texts"]["chosen_ids"] == f"5 points, 0{END}"

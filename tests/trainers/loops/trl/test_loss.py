@@ -39,7 +39,9 @@ def without_failed(of_scored: Sequence[float]) -> list[float]:
 
 
 @pytest.mark.timeout(200)
-async def test_a_failed_judgment_adds_nothing_with_one_function_or_a_combined_one(tmp_path: Path) -> None:
+async def test_a_failed_judgment_adds_nothing_with_one_function_or_a_combined_one(
+    tmp_path: Path,
+) -> None:
     async with running("--judge=rubric", judge=judge) as server:
         shape = {**SHAPE, "reward": {"judge": {"url": server.url}}}
         runs = {
@@ -50,14 +52,19 @@ async def test_a_failed_judgment_adds_nothing_with_one_function_or_a_combined_on
         }
         ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
     assert ended.code == 0, ended.err
-    single, double = [1.0, 0.5, 0.0], [2.5, 1.5, 0.5]  # of the three that are judged; twice the judge and a half
+    single, double = (
+        [1.0, 0.5, 0.0],
+        [2.5, 1.5, 0.5],
+    )  # of the three that are judged; twice the judge and a half
     for name, expected in (
         ("one", normalized(single)),
         ("one_rloo", left_out(single)),
         ("combined", normalized(double)),
         ("combined_rloo", left_out(double)),
     ):
-        assert ended.result[name]["advantages"] == pytest.approx(without_failed(expected), abs=1e-5), name
+        assert ended.result[name]["advantages"] == pytest.approx(
+            without_failed(expected), abs=1e-5
+        ), name
     for name in ("combined", "combined_rloo"):
         (entry,) = (entry for entry in ended.result[name]["log"] if "reward" in entry)
         assert (entry["rewards/judge/mean"], entry["rewards/length/mean"]) == (0.5, 0.5)
@@ -75,7 +82,12 @@ async def test_several_functions_that_are_added_up_are_refused(tmp_path: Path) -
         runs = {
             "grpo": shape,
             "rloo": {**shape, "rloo": True},
-            "factory": {**shape, "environment": environment("self_critique", url), "door": "factory", "rows": 1},
+            "factory": {
+                **shape,
+                "environment": environment("self_critique", url),
+                "door": "factory",
+                "rows": 1,
+            },
             "unweighted": {**shape, "config": {"reward_weights": [0.0, 1.0]}},
         }
         ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
@@ -89,10 +101,16 @@ async def test_several_functions_that_are_added_up_are_refused(tmp_path: Path) -
 @pytest.mark.timeout(200)
 async def test_with_normalize_then_sum_a_failed_part_adds_its_groups_mean(tmp_path: Path) -> None:
     async with running("--judge=rubric", judge=judge) as server:
-        run = {**SHAPE, "config": EACH_BY_ITSELF, "reward": {"judge": {"url": server.url}}, "beside": True}
+        run = {
+            **SHAPE,
+            "config": EACH_BY_ITSELF,
+            "reward": {"judge": {"url": server.url}},
+            "beside": True,
+        }
         ended = await trainers.run("trl", "program.py", str(tmp_path), {"gdpo": run})
     assert ended.code == 0, ended.err
-    # The other function says the same of all, so that only the judge's part differs; in its mean it is 0.
+    # The other function says the same of all, so that only the judge's part differs; in its mean it
+    # is 0.
     of_judge = without_failed([part / (0.5 + 1e-4) for part in (0.5, 0.0, -0.5)])
     assert ended.result["gdpo"]["advantages"] == pytest.approx(normalized(of_judge), abs=1e-3)
     assert ended.result["gdpo"]["advantages"][2] == 0.0
@@ -107,4 +125,7 @@ async def test_a_judge_that_is_down_ends_the_training_with_its_reason(tmp_path: 
     result = ended.result["down"]
     assert "the judge failed for 32 samples in a row, last with: " in result["error"]
     assert len([entry for entry in result["log"] if "loss" in entry]) == 7  # of four samples each
-    assert "4 of 4 completions have no reward, because the judge failed, the last one with: " in ended.err
+    assert (
+        "4 of 4 completions have no reward, because the judge failed, the last one with: "
+        in ended.err
+    )

@@ -1,6 +1,7 @@
 """TRL's `GRPOTrainer`, in one process and in two: groups, cells, failures and errors as the trainer sees them.
 
-The judge chooses one response of each request, so that the mean of the rewards tells how many were judged together.
+The judge chooses one response of each request, so that the mean of the rewards tells how many were
+judged together.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def judge(request: Json, number: int) -> str:
     if "Start of Assistant A" in text:
         return "[[A]]"
     if "[Start of answer" in text:
-        return judging(lambda answer, _: 0.75 if answer in ("one", "two") else 0.25)(request, number)
+        return judging(lambda answer, _: 0.75 if answer in ("one", "two") else 0.25)(
+            request, number
+        )
     if "submission" in text.lower() and "verdict" in text:
         return '{"reason": "since", "verdict": 1}'
     return "I cannot say." if "FAIL" in text else "[FEEDBACK] Seen. [SCORE] 5"
@@ -61,7 +64,10 @@ async def test_one_process(tmp_path: Path) -> None:
             },
             "cells": {
                 "reward": {"judge": {"url": server.url}},
-                "rows": [{"prompt": "Q", "reference": 1.5, "context": ["a"]}, {"prompt": "FAIL", "reference": 2.5}],
+                "rows": [
+                    {"prompt": "Q", "reference": 1.5, "context": ["a"]},
+                    {"prompt": "FAIL", "reference": 2.5},
+                ],
                 "per_device": 4,
                 "generations": 2,
             },
@@ -70,7 +76,9 @@ async def test_one_process(tmp_path: Path) -> None:
         bodies = [asked(request) for request in server.judge.bodies]
     assert ended.code == 0, ended.err
     assert mean(ended.result["twins"]) == 0.25  # formerly 0.125: one group of eight
-    assert mean(ended.result["listwise"]) == 0.25  # 0.5 + (0.25 - 0.75) / 2: the baselines are anchors
+    assert (
+        mean(ended.result["listwise"]) == 0.25
+    )  # 0.5 + (0.25 - 0.75) / 2: the baselines are anchors
     assert sum("[Start of answer" in body for body in bodies) == 2
     assert mean(ended.result["aspects"]) == 0.0  # formerly the server's own aspect was asked
     assert mean(ended.result["cells"]) == 1.0  # formerly a ValueError; the failed half is left out

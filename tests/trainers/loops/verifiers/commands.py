@@ -46,11 +46,21 @@ class Attempt:
     @classmethod
     def of(cls, trace: Mapping[str, Any]) -> Attempt:
         rewards = {name: found and found["score"] for name, found in trace["rewards"].items()}
-        sampled = [node["message"].get("content") or "" for node in trace["nodes"] if node.get("sampled")]
+        sampled = [
+            node["message"].get("content") or "" for node in trace["nodes"] if node.get("sampled")
+        ]
         errors = [error["message"] for error in trace["errors"]]
         calls = trace["info"].get("judge_calls", [])
         data = trace["task"]["data"]
-        return cls(data, sampled[-1].strip() if sampled else "", trace["ok"], rewards, trace["metrics"], errors, calls)
+        return cls(
+            data,
+            sampled[-1].strip() if sampled else "",
+            trace["ok"],
+            rewards,
+            trace["metrics"],
+            errors,
+            calls,
+        )
 
 
 @dataclass(frozen=True)
@@ -64,14 +74,23 @@ class Episode:
 async def command(name: str, *arguments: object) -> str:
     """Run one of verifiers' commands to its good end; returns what it logged."""
     place = trainers.place_of("verifiers") / "bin"
-    ended = await trainers.run_with(str(place / "python"), place / name, *arguments, modules=PLUGINS)
+    ended = await trainers.run_with(
+        str(place / "python"), place / name, *arguments, modules=PLUGINS
+    )
     assert ended.code == 0, ended.err
     return ended.err
 
 
 async def evaluated(folder: Path, policy: str, *arguments: object) -> list[Episode]:
     """`vf-eval` with a policy at this URL; its episodes, in the order of the tasks."""
-    offline = ("--client.base-url", policy, "--client.api-key-var", "HOME", "--env.agent.runtime.type", "subprocess")
+    offline = (
+        "--client.base-url",
+        policy,
+        "--client.api-key-var",
+        "HOME",
+        "--env.agent.runtime.type",
+        "subprocess",
+    )
     where = ("--no-push", "--no-rich", "-o", folder, "--run.name", "run", "--clean")
     await command("vf-eval", *arguments, "-m", "policy", *offline, *where)
     return episodes(folder / "run")
@@ -99,7 +118,8 @@ async def stand_in() -> AsyncIterator[str]:
 _ANSWERS = (  # the stand-in's judge thinks differently of them
     "No idea.",
     "{question}",
-    "{question} Since air scatters the blue light of the sun far more than its red light, in all directions.",
+    "{question} Since air scatters the blue light of the sun far more than its red light, in all "
+    "directions.",
 )
 
 

@@ -14,8 +14,13 @@ from verifiers.v1.utils.loaders import load_taskset, resolve_env_config
 
 
 async def main(policy: str, block: dict) -> list[dict]:
-    config = resolve_env_config(env_config_data(resolve_env_config(block)))  # as it crosses the border of a process
-    tasks = [task.data.model_dump(mode="json", exclude_none=True) for task in load_taskset(config.taskset)]
+    config = resolve_env_config(
+        env_config_data(resolve_env_config(block))
+    )  # as it crosses the border of a process
+    tasks = [
+        task.data.model_dump(mode="json", exclude_none=True)
+        for task in load_taskset(config.taskset)
+    ]
     server = EnvServer(config, "tcp://127.0.0.1:0")
     serving = asyncio.create_task(server.run())
     client = EnvClient(server.address)
@@ -23,7 +28,9 @@ async def main(policy: str, block: dict) -> list[dict]:
         await client.wait_for_server_startup(30)
         endpoint = EvalClientConfig(base_url=policy, api_key_var="HOME")
         runs = [client.run(endpoint, "policy", vf.SamplingConfig(), data) for data in tasks[:3]]
-        return [json.loads(json.dumps(episode.to_record())) for episode in await asyncio.gather(*runs)]
+        return [
+            json.loads(json.dumps(episode.to_record())) for episode in await asyncio.gather(*runs)
+        ]
     finally:
         await client.close()
         serving.cancel()

@@ -16,12 +16,17 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("compared", [False, True])
-async def test_rewards_of_the_server_are_ours_and_none_where_the_judge_failed(compared: bool) -> None:
+async def test_rewards_of_the_server_are_ours_and_none_where_the_judge_failed(
+    compared: bool,
+) -> None:
     """The first three tasks, with one attempt each, or three that are compared."""
     async with offline_judge(every_third_fails=True) as (judge, of_judge), talker() as policy:
         settings = {"judge_base_url": judge, "judge_model_name": "m", "judge_max_retries": 0}
         settings |= {"group_judge": "listwise"} if compared else {}
-        taskset = {"id": "judgegym-rubric-absolute", "task": {"offline": True, "settings": settings}}
+        taskset = {
+            "id": "judgegym-rubric-absolute",
+            "task": {"offline": True, "settings": settings},
+        }
         block: dict[str, Any] = {"taskset": taskset, "agent": {"runtime": {"type": "subprocess"}}}
         block |= {"id": "judgegym-group", "n": 3} if compared else {}
         ended = await trainers.run("verifiers", "program.py", policy, block)

@@ -24,7 +24,9 @@ def check(found: Episode, expected: Sequence[float | None]) -> None:
     """The rewards of the group are ours to the digit; where ours is none, there is none, and the trace is not ok."""
     assert [each.rewards for each in found.attempts] == [{"group": reward} for reward in expected]
     assert [each.ok for each in found.attempts] == [reward is not None for reward in expected]
-    assert [each.metrics["judge_failed"] for each in found.attempts] == [float(reward is None) for reward in expected]
+    assert [each.metrics["judge_failed"] for each in found.attempts] == [
+        float(reward is None) for reward in expected
+    ]
     assert found.ok == (sum(reward is not None for reward in expected) >= 2)
 
 
@@ -32,22 +34,34 @@ async def together(server: Any, found: Episode) -> list[float | None]:
     """What `/v1/score` says of the replies of a group."""
     data = found.attempts[0].data
     fields = {"rubric": data["rubric"], "reference": data["answer"], "baseline": data["baseline"]}
-    body = {"prompt": data["prompt"], "responses": [each.reply for each in found.attempts], **fields}
+    body = {
+        "prompt": data["prompt"],
+        "responses": [each.reply for each in found.attempts],
+        **fields,
+    }
     return [result["score"] for result in (await server.post("/v1/score", body)).json["results"]]
 
 
 async def test_without_a_judgment_of_the_group_no_attempt_has_a_reward(tmp_path: Path) -> None:
     judge = OfflineJudge(every_third_fails=True)
     async with running("--judge=listwise", judge=judge) as server, talker() as policy:
-        found = await evaluated(tmp_path, policy, "judged-questions", *GROUP, "--env.judge.url", server.url)
+        found = await evaluated(
+            tmp_path, policy, "judged-questions", *GROUP, "--env.judge.url", server.url
+        )
         expected = [await together(server, each) for each in found]
-    assert judge.failed and [None, None, None] in expected and any(None not in rewards for rewards in expected)
+    assert (
+        judge.failed
+        and [None, None, None] in expected
+        and any(None not in rewards for rewards in expected)
+    )
     for episode, rewards in zip(found, expected, strict=True):
         check(episode, rewards)
 
 
 @pytest.mark.parametrize("keep_scored", [True, False])
-async def test_an_attempt_without_a_verdict_does_not_spoil_the_others(keep_scored: bool, tmp_path: Path) -> None:
+async def test_an_attempt_without_a_verdict_does_not_spoil_the_others(
+    keep_scored: bool, tmp_path: Path
+) -> None:
     judge = OfflineJudge(every_third_fails=True)
     flags = ("--env.n", "5", "--env.keep-scored", str(keep_scored).lower(), "-n", "1")
     async with running("--judge=arena_hard", judge=judge) as server, talker() as policy:
@@ -57,18 +71,32 @@ async def test_an_attempt_without_a_verdict_does_not_spoil_the_others(keep_score
     assert 0 < expected.count(None) < 4  # each attempt is judged twice
     assert found.ok == keep_scored
     check(Episode(True, found.attempts), expected)
-    assert all("no reward (judge_failed)" in each.errors[-1] for each in found.attempts if not each.ok)
+    assert all(
+        "no reward (judge_failed)" in each.errors[-1] for each in found.attempts if not each.ok
+    )
 
 
 async def test_the_example_compares_with_the_environments_own_judge(tmp_path: Path) -> None:
     async with offline_judge(every_third_fails=True) as (judge, _), talker() as policy:
-        text = swap(example("verifiers", "toml", 1), ("n = 8", "n = 3"), ('"OPENAI_API_KEY"', '"HOME"'))
+        text = swap(
+            example("verifiers", "toml", 1), ("n = 8", "n = 3"), ('"OPENAI_API_KEY"', '"HOME"')
+        )
         settings = {"judge_base_url": judge, "judge_model_name": "m", "judge_max_retries": 0}
         (tmp_path / "group.toml").write_text(text)
         task = ("--env.taskset.task.offline", "true")
-        named = [item for name, value in settings.items() for item in (f"--env.taskset.task.settings.{name}", value)]
-        found = await evaluated(tmp_path, policy, "@", tmp_path / "group.toml", *task, *map(str, named), "-n", "3")
-        env = opened(EnvironmentSource.of("rubric_absolute", {**settings, "group_judge": "listwise"}, offline=True))
+        named = [
+            item
+            for name, value in settings.items()
+            for item in (f"--env.taskset.task.settings.{name}", value)
+        ]
+        found = await evaluated(
+            tmp_path, policy, "@", tmp_path / "group.toml", *task, *map(str, named), "-n", "3"
+        )
+        env = opened(
+            EnvironmentSource.of(
+                "rubric_absolute", {**settings, "group_judge": "listwise"}, offline=True
+            )
+        )
         expected = []
         for episode in found:
             replies = [Choice(each.reply, finish_reason="stop") for each in episode.attempts]
@@ -78,7 +106,10 @@ async def test_the_example_compares_with_the_environments_own_judge(tmp_path: Pa
     for episode, rewarded in zip(found, expected, strict=True):
         check(episode, [each.reward for each in rewarded])
         for attempt, each in zip(episode.attempts, rewarded, strict=True):
-            flags = {"judge_failed": float(each.is_failed), "invalid_completion": float(each.is_invalid)}
+            flags = {
+                "judge_failed": float(each.is_failed),
+                "invalid_completion": float(each.is_invalid),
+            }
             assert attempt.metrics == {**each.metrics, **flags}
 
 

@@ -14,7 +14,15 @@ from judgegym_trainers.scores.results import CompletionReward
 from judgegym_trainers.single_turn import EnvironmentSource, opened
 from tests.trainers.loops.offline import offline_judge
 from tests.trainers.loops.trainers import ROOT
-from tests.trainers.loops.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker
+from tests.trainers.loops.verifiers.commands import (
+    Attempt,
+    attempts,
+    command,
+    episodes,
+    evaluated,
+    stand_in,
+    talker,
+)
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -33,7 +41,12 @@ def settings_of(judge: str) -> dict[str, Any]:
 
 
 def flags_of(settings: dict[str, Any]) -> tuple[object, ...]:
-    return ("--env.taskset.task.offline", "true", "--env.taskset.task.settings", json.dumps(settings))
+    return (
+        "--env.taskset.task.offline",
+        "true",
+        "--env.taskset.task.settings",
+        json.dumps(settings),
+    )
 
 
 def taskset_of(settings: dict[str, Any]) -> tuple[object, ...]:
@@ -42,18 +55,28 @@ def taskset_of(settings: dict[str, Any]) -> tuple[object, ...]:
     return ("--taskset.id", "judgegym-rubric-absolute", *task)
 
 
-async def ours(environment: str, settings: dict[str, Any], found: Sequence[Attempt]) -> list[CompletionReward]:
+async def ours(
+    environment: str, settings: dict[str, Any], found: Sequence[Attempt]
+) -> list[CompletionReward]:
     """What the environment itself says of the same completions."""
     env = opened(EnvironmentSource.of(environment, settings, offline=True))
-    return [(await env.rewards(each.data["uid"], [Choice(each.reply, finish_reason="stop")]))[0] for each in found]
+    return [
+        (await env.rewards(each.data["uid"], [Choice(each.reply, finish_reason="stop")]))[0]
+        for each in found
+    ]
 
 
-def check(found: Sequence[Attempt], rewarded: Sequence[CompletionReward], *, name: str = "judgegym") -> None:
+def check(
+    found: Sequence[Attempt], rewarded: Sequence[CompletionReward], *, name: str = "judgegym"
+) -> None:
     """The rewards are ours to the digit; where ours is none, there is none, and the trace is not ok."""
     for attempt, expected in zip(found, rewarded, strict=True):
         assert attempt.rewards == {name: expected.reward}
         assert attempt.ok == (expected.reward is not None)
-        flags = {"judge_failed": float(expected.is_failed), "invalid_completion": float(expected.is_invalid)}
+        flags = {
+            "judge_failed": float(expected.is_failed),
+            "invalid_completion": float(expected.is_invalid),
+        }
         assert attempt.metrics == {**expected.metrics, **flags}
         (call,) = attempt.judge_calls
         said = {"score": expected.reward, "status": expected.status, "label": expected.label}
@@ -61,7 +84,9 @@ def check(found: Sequence[Attempt], rewarded: Sequence[CompletionReward], *, nam
             said,
             expected.explanation,
         )
-        assert [expected.explanation in error for error in attempt.errors] == [True] * expected.is_failed
+        assert [expected.explanation in error for error in attempt.errors] == [
+            True
+        ] * expected.is_failed
 
 
 @pytest.mark.parametrize("environment", JUDGED)
@@ -79,7 +104,9 @@ async def test_a_failed_judge_is_no_reward(environment: str, tmp_path: Path) -> 
 async def test_an_environment_of_ones_own_by_its_file(tmp_path: Path) -> None:
     async with stand_in() as policy:
         named = ("--env.taskset.task.environment", OWN, "--env.taskset.task.offline", "true")
-        found = attempts(await evaluated(tmp_path, policy, "judgegym-environment", *named, "-n", "2"))
+        found = attempts(
+            await evaluated(tmp_path, policy, "judgegym-environment", *named, "-n", "2")
+        )
     assert len(found) == 2
     check(found, await ours(OWN, {}, found))
 
@@ -87,13 +114,17 @@ async def test_an_environment_of_ones_own_by_its_file(tmp_path: Path) -> None:
 async def test_replay_judges_again_also_with_another_judge(tmp_path: Path) -> None:
     async with offline_judge() as (judge, of_judge), stand_in() as policy:
         settings = settings_of(judge)
-        run = await evaluated(tmp_path, policy, "judgegym-rubric-absolute", "-n", "3", *flags_of(settings))
+        run = await evaluated(
+            tmp_path, policy, "judgegym-rubric-absolute", "-n", "3", *flags_of(settings)
+        )
         asked = of_judge.asked
         await command("vf-replay", tmp_path / "run", "--no-rich", "-o", tmp_path / "again")
         again = attempts(episodes(tmp_path / "again"))
         assert of_judge.asked == 2 * asked
         other = {**settings, "judge_model_name": "another"}
-        await command("vf-replay", tmp_path / "run", "--no-rich", "-o", tmp_path / "other", *taskset_of(other))
+        await command(
+            "vf-replay", tmp_path / "run", "--no-rich", "-o", tmp_path / "other", *taskset_of(other)
+        )
         rejudged = attempts(episodes(tmp_path / "other"))
         check(rejudged, await ours("rubric_absolute", other, rejudged))
     first = attempts(run)
@@ -102,20 +133,45 @@ async def test_replay_judges_again_also_with_another_judge(tmp_path: Path) -> No
 
 
 async def test_validation_scores_a_task_that_nobody_worked_on(tmp_path: Path) -> None:
-    flags = ("--taskset.task.offline", "true", "--runtime.type", "subprocess", "--no-rich", "-n", "2")
+    flags = (
+        "--taskset.task.offline",
+        "true",
+        "--runtime.type",
+        "subprocess",
+        "--no-rich",
+        "-n",
+        "2",
+    )
     where = ("-o", tmp_path, "--run.name", "run")
     await command("vf-validate", "judgegym-rubric-absolute", *flags, *where)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    rows = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text().splitlines()
+    ]
     assert summary["checks"]["noop"]["valid"] == summary["total"] == 2
     assert summary["checks"]["gold"]["unchecked"] == 2  # a completion has no check without a judge
     assert [row["noop"]["rewards"] for row in rows] == [{"judgegym": 0.0}] * 2
 
 
 async def test_a_wrong_setting_is_said_before_the_first_rollout(tmp_path: Path) -> None:
-    flags = ("--taskset.task.offline", "true", "--runtime.type", "subprocess", "--no-rich", "-o", tmp_path)
-    for setting, reason in (("judge_modell_name", "judge_model_name"), ("judge_api_key", "judge_api_key_env")):
+    flags = (
+        "--taskset.task.offline",
+        "true",
+        "--runtime.type",
+        "subprocess",
+        "--no-rich",
+        "-o",
+        tmp_path,
+    )
+    for setting, reason in (
+        ("judge_modell_name", "judge_model_name"),
+        ("judge_api_key", "judge_api_key_env"),
+    ):
         with pytest.raises(AssertionError, match=reason):
             await command(
-                "vf-validate", "judgegym-rubric-absolute", *flags, "--taskset.task.settings", json.dumps({setting: "x"})
+                "vf-validate",
+                "judgegym-rubric-absolute",
+                *flags,
+                "--taskset.task.settings",
+                json.dumps({setting: "x"}),
             )

@@ -60,11 +60,19 @@ async def test_a_failed_judge_is_no_reward_of_zero(tmp_path: Path) -> None:
             str(place / "python"), place / "vf-eval", "@", tmp_path / "evaluation.toml", *options
         )
     assert ended.code == 0, ended.err
-    (found,) = (Path(folder) / "traces.jsonl" for folder, _, files in os.walk(tmp_path) if "traces.jsonl" in files)
-    traces = [trace for line in found.read_text().splitlines() for trace in json.loads(line)["traces"]]
+    (found,) = (
+        Path(folder) / "traces.jsonl"
+        for folder, _, files in os.walk(tmp_path)
+        if "traces.jsonl" in files
+    )
+    traces = [
+        trace for line in found.read_text().splitlines() for trace in json.loads(line)["traces"]
+    ]
     rewards: dict[str, list[Any]] = {}
     for trace in traces:
-        rewards.setdefault(trace["task"]["data"]["name"], []).append((trace["ok"], trace["rewards"].get("nemo_gym")))
+        rewards.setdefault(trace["task"]["data"]["name"], []).append(
+            (trace["ok"], trace["rewards"].get("nemo_gym"))
+        )
     scored = {"weight": 1.0}
     assert rewards == {
         "rows:0": [(True, {"score": 1.0, **scored})] * 2,

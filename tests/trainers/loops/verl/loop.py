@@ -1,8 +1,9 @@
 """Scores batches with verl's reward loop, as its trainer does: workers in Ray, each with the reward manager.
 
-Argument: cases as JSON {overrides of verl's own configuration, how, samples: [{uid, prompt, response, truth,
-extra_info}], router}. `how` samples are sent: `batch`: `compute_rm_score`; `stream`: one by one, each to a worker drawn
-at random, by the agent loop's own method; `worker`: to one worker in this process, beside a deployed reward model.
+Argument: cases as JSON {overrides of verl's own configuration, how, samples: [{uid, prompt,
+response, truth, extra_info}], router}. `how` samples are sent: `batch`: `compute_rm_score`;
+`stream`: one by one, each to a worker drawn at random, by the agent loop's own method; `worker`: to
+one worker in this process, beside a deployed reward model.
 """
 
 import asyncio
@@ -16,7 +17,11 @@ import ray
 import torch
 import transformers
 from verl import DataProto
-from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput, AgentLoopWorker
+from verl.experimental.agent_loop.agent_loop import (
+    AgentLoopMetrics,
+    AgentLoopOutput,
+    AgentLoopWorker,
+)
 from verl.experimental.reward_loop import RewardLoopManager, RewardLoopWorker
 
 PATH = "judgegym/environments/rollouts/tokenizers/bytes"
@@ -29,8 +34,14 @@ def ids_of(text):
 
 def fields_of(sample):
     prompt = [{"role": "user", "content": sample["prompt"]}]
-    fields = {"data_source": "data", "reward_model": {"ground_truth": sample.get("truth")}, "raw_prompt": prompt}
-    if sample.get("bare"):  # as the trainer of v1 sends samples to a reward model that shares its GPUs
+    fields = {
+        "data_source": "data",
+        "reward_model": {"ground_truth": sample.get("truth")},
+        "raw_prompt": prompt,
+    }
+    if sample.get(
+        "bare"
+    ):  # as the trainer of v1 sends samples to a reward model that shares its GPUs
         return {"raw_prompt": prompt}
     return {**fields, "extra_info": dict(sample.get("extra_info", {})), "uid": sample["uid"]}
 
@@ -46,7 +57,10 @@ def batch_of(samples):
     responses = [ids_of(each["response"]) for each in samples]
     wide, long = max(map(len, prompts)), max(1, *map(len, responses))
     lengths = zip(map(len, prompts), map(len, responses), strict=True)
-    mask = [[0] * (wide - one) + [1] * one + [1] * other + [0] * (long - other) for one, other in lengths]
+    mask = [
+        [0] * (wide - one) + [1] * one + [1] * other + [0] * (long - other)
+        for one, other in lengths
+    ]
     fields = [fields_of(each) for each in samples]
     return DataProto.from_dict(
         tensors={
@@ -84,17 +98,27 @@ async def streamed(handles, samples):
 
 def rows_of(scored):
     rewards = scored.batch["rm_scores"].sum(dim=-1, dtype=torch.float64).tolist()
-    extra = {name: scored.non_tensor_batch[name].tolist() for name in scored.meta_info["reward_extra_keys"]}
-    return [{"reward": reward, **{name: extra[name][n] for name in extra}} for n, reward in enumerate(rewards)]
+    extra = {
+        name: scored.non_tensor_batch[name].tolist()
+        for name in scored.meta_info["reward_extra_keys"]
+    }
+    return [
+        {"reward": reward, **{name: extra[name][n] for name in extra}}
+        for n, reward in enumerate(rewards)
+    ]
 
 
 def scored(case):
     model = f"actor_rollout_ref.model.path={PATH}"
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
-        config = hydra.compose("ppo_trainer", [model, "actor_rollout_ref.rollout.name=vllm", *case["overrides"]])
+        config = hydra.compose(
+            "ppo_trainer", [model, "actor_rollout_ref.rollout.name=vllm", *case["overrides"]]
+        )
     if case["how"] == "worker":
         worker = RewardLoopWorker(config, case["router"])
-        outputs = worker.loop.run_until_complete(worker.compute_score_batch(batch_of(case["samples"])))
+        outputs = worker.loop.run_until_complete(
+            worker.compute_score_batch(batch_of(case["samples"]))
+        )
         return [{"reward": each["reward_score"], **each["reward_extra_info"]} for each in outputs]
     if not ray.is_initialized():
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

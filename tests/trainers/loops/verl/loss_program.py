@@ -1,7 +1,8 @@
 """What verl's loss is given of samples: its own agent loop's class, advantage estimators and aggregation of the loss.
 
-Arguments: forms as JSON (`loop` or `manager`, with overrides of verl's configuration), estimators, prompt and responses
-of one group. Prints for each form and estimator the advantage of each sample, and the size of its gradient.
+Arguments: forms as JSON (`loop` or `manager`, with overrides of verl's configuration), estimators,
+prompt and responses of one group. Prints for each form and estimator the advantage of each sample,
+and the size of its gradient.
 """
 
 import asyncio
@@ -43,14 +44,23 @@ class Server:
 
 
 def config_of(overrides):
-    given = [f"actor_rollout_ref.model.path={PATH}", "actor_rollout_ref.rollout.name=vllm", *overrides]
+    given = [
+        f"actor_rollout_ref.model.path={PATH}",
+        "actor_rollout_ref.rollout.name=vllm",
+        *overrides,
+    ]
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         return hydra.compose("ppo_trainer", given)
 
 
 def row_of(prompt):
     messages = [{"role": "user", "content": prompt}]
-    return {"raw_prompt": messages, "uid": "one", "reward_model": {"ground_truth": None}, "extra_info": {}}
+    return {
+        "raw_prompt": messages,
+        "uid": "one",
+        "reward_model": {"ground_truth": None},
+        "extra_info": {},
+    }
 
 
 async def by_loop(config, prompt, text):
@@ -67,7 +77,11 @@ async def by_loop(config, prompt, text):
     )
     assert isinstance(loop, JudgeAgentLoop)
     output = await loop.run({}, **row_of(prompt))
-    return output.response_mask, output.reward_score, output.extra_fields["reward_extra_info"]["judge_failed"]
+    return (
+        output.response_mask,
+        output.reward_score,
+        output.extra_fields["reward_extra_info"]["judge_failed"],
+    )
 
 
 async def by_manager(manager, prompt, text):
@@ -111,7 +125,10 @@ def trained(samples, estimator, config):
     function = core_algos.get_adv_estimator_fn(estimator)
     wanted = [name for name in inspect.signature(function).parameters if name in known]
     advantages, _ = function(
-        **{name: known[name].clone() if name == "token_level_rewards" else known[name] for name in wanted}
+        **{
+            name: known[name].clone() if name == "token_level_rewards" else known[name]
+            for name in wanted
+        }
     )
     gradients = torch.zeros(len(samples))
     for mode in ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"):

@@ -11,14 +11,20 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.trainer.ppo.reward import load_reward_manager
 
-TOKENIZER = transformers.AutoTokenizer.from_pretrained("judgegym/environments/rollouts/tokenizers/bytes")
+TOKENIZER = transformers.AutoTokenizer.from_pretrained(
+    "judgegym/environments/rollouts/tokenizers/bytes"
+)
 
 
 def sample(row):
     response = TOKENIZER(row["response"], add_special_tokens=False)["input_ids"]
     prompt = TOKENIZER("prompt", add_special_tokens=False)["input_ids"]
     truth = np.array(row["truth"]) if isinstance(row["truth"], list) else row["truth"]
-    columns = {"data_source": "data", "reward_model": {"ground_truth": truth}, "extra_info": dict(row["extra_info"])}
+    columns = {
+        "data_source": "data",
+        "reward_model": {"ground_truth": truth},
+        "extra_info": dict(row["extra_info"]),
+    }
     if "extra_fields" in row:  # what an agent loop has put into its output
         columns["tool_extra_fields"] = row["extra_fields"]
     return DataProto.from_dict(
@@ -51,7 +57,10 @@ def scores(case):
         return await asyncio.gather(*(manager.run_single(sample(row)) for row in case["rows"]))
 
     try:
-        return [{"score": each["reward_score"], **each["reward_extra_info"]} for each in asyncio.run(all_samples())]
+        return [
+            {"score": each["reward_score"], **each["reward_extra_info"]}
+            for each in asyncio.run(all_samples())
+        ]
     except Exception as error:  # noqa: BLE001  # what ends verl's run is the result
         return f"{type(error).__name__}: {error}"
 

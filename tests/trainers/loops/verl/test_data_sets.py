@@ -24,13 +24,19 @@ async def test_files_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     files = {"verl-sft": tmp_path / "sft.parquet", "verl-rl": tmp_path / "rl.parquet"}
     for layout, file in files.items():
         source = ["--data_source=ours"] if layout == "verl-rl" else []
-        ended = select(scored, "--out", file, "--best", "--card=none", f"--layout={layout}", *source)
+        ended = select(
+            scored, "--out", file, "--best", "--card=none", f"--layout={layout}", *source
+        )
         assert ended.code == 0, ended.err
-    ended = await trainers.run("verl", "data_sets.py", *map(str, files.values()), str(tmp_path / "cache"))
+    ended = await trainers.run(
+        "verl", "data_sets.py", *map(str, files.values()), str(tmp_path / "cache")
+    )
     assert ended.code == 0, ended.err
     result = ended.result
     assert (result["sft"], result["rl"]) == (3, 3)
-    assert result["text"].startswith("<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nQuestion 1?<|im_end|>")
+    assert result["text"].startswith(
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nQuestion 1?<|im_end|>"
+    )
     assert result["trained"] == "good 1<|im_end|>\n"
     row = result["row"]
     assert row["raw_prompt"] == ASKED

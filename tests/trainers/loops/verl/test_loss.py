@@ -25,7 +25,10 @@ ALL = (*OTHERS, *ESTIMATORS)
 SCALES = {
     **dict.fromkeys(("rloo", "rloo_vectorized"), 4 * 2 / (3 * 3)),
     **dict.fromkeys(("grpo", "grpo_vectorized"), math.sqrt(3 / 2)),
-    "gpg": 4 / 3 * 2 / 3,  # it counts the rewards that are not 0: 3 of 4, and without the failed one 2 of 3
+    "gpg": 4
+    / 3
+    * 2
+    / 3,  # it counts the rewards that are not 0: 3 of 4, and without the failed one 2 of 3
 }
 """How much larger the others' advantages are than in a group without the failed one: 4 samples, 3 of them judged."""
 
@@ -35,7 +38,9 @@ def overrides(url: str, number: int) -> list[str]:
     words = [word for word in shlex.split(example("verl", "bash", number)) if "=" in word]
     folder = str(trainers.ROOT / "judgegym_trainers/verl/config")
     replaced = {"http://127.0.0.1:8400": url, "$(python -m judgegym_trainers.verl)": folder}
-    return [swap(word, *((old, new) for old, new in replaced.items() if old in word)) for word in words]
+    return [
+        swap(word, *((old, new) for old, new in replaced.items() if old in word)) for word in words
+    ]
 
 
 async def trained(forms: Json, texts: list[str]) -> Json:
@@ -55,7 +60,9 @@ async def test_a_failed_judgment_adds_nothing_by_the_loop_with_every_estimator()
     for estimator in ALL:
         advantages, gradients = of_all[estimator]["advantages"], of_all[estimator]["gradients"]
         assert (advantages.pop(FAILED), gradients.pop(FAILED)) == (0.0, 0.0), estimator
-        expected = [SCALES.get(estimator, 1.0) * each for each in of_judged[estimator]["advantages"]]
+        expected = [
+            SCALES.get(estimator, 1.0) * each for each in of_judged[estimator]["advantages"]
+        ]
         assert advantages == pytest.approx(expected, abs=1e-4), estimator
         assert any(gradients), estimator
 
@@ -64,18 +71,28 @@ async def test_a_failed_judgment_adds_nothing_by_the_loop_with_every_estimator()
 async def test_the_manager_gives_the_mean_and_is_refused_where_that_is_a_reward() -> None:
     async with running("--judge=rubric", judge=judge) as server:
         manager = overrides(server.url, 2)
-        by_estimator = {name: [*manager, f"algorithm.adv_estimator={name}"] for name in (*OTHERS, "grpo_passk", "rloo")}
+        by_estimator = {
+            name: [*manager, f"algorithm.adv_estimator={name}"]
+            for name in (*OTHERS, "grpo_passk", "rloo")
+        }
         forms = {name: ("manager", given) for name, given in by_estimator.items()}
         forms["score"] = ("manager", [*by_estimator["gae"], f"{KWARGS}.on_failure=score"])
         forms["one"] = ("manager", [*manager, "actor_rollout_ref.rollout.n=1"])
         results = await trained(forms, TEXTS)
     for name in (*OTHERS, "grpo_passk", "one"):
-        assert results[name].startswith("SettingsError: algorithm.adv_estimator: JudgeRewardManager"), name
+        assert results[name].startswith(
+            "SettingsError: algorithm.adv_estimator: JudgeRewardManager"
+        ), name
     for estimator in ESTIMATORS:
         advantage = results["rloo"][estimator]["advantages"][FAILED]
-        if estimator in ("reinforce_plus_plus_baseline", "gdpo"):  # whitened over all tokens of the batch
+        if estimator in (
+            "reinforce_plus_plus_baseline",
+            "gdpo",
+        ):  # whitened over all tokens of the batch
             assert abs(advantage) < 0.5, estimator
         else:
             assert advantage == pytest.approx(0.0, abs=1e-6), estimator
     for estimator in OTHERS:
-        assert results["score"][estimator]["gradients"][FAILED] > 0.0, estimator  # what the refusal is for
+        assert results["score"][estimator]["gradients"][FAILED] > 0.0, (
+            estimator
+        )  # what the refusal is for

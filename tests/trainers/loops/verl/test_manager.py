@@ -24,21 +24,39 @@ SAMPLES = [
     for text in ANSWERS
 ]
 SIZE = f"actor_rollout_ref.rollout.n={len(ANSWERS)}"
-OURS = [word for word in shlex.split(example("verl", "bash", 2)) if word.startswith("reward.reward_manager")]
+OURS = [
+    word
+    for word in shlex.split(example("verl", "bash", 2))
+    if word.startswith("reward.reward_manager")
+]
 KWARGS = "+reward.custom_reward_function.reward_kwargs"
 TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 PATIENCE_S = 300.0
-KEYS = {"reward", "score", "judge_failed", "invalid_completion", "judge_status", "judge_explanation"}
+KEYS = {
+    "reward",
+    "score",
+    "judge_failed",
+    "invalid_completion",
+    "judge_status",
+    "judge_explanation",
+}
 
 
-def case(how: str, *overrides: str, samples: Any = SAMPLES, router: str | None = None, workers: int = 2) -> Json:
+def case(
+    how: str, *overrides: str, samples: Any = SAMPLES, router: str | None = None, workers: int = 2
+) -> Json:
     given = [f"reward.num_workers={workers}", SIZE, "algorithm.adv_estimator=grpo", *overrides]
     return {"how": how, "overrides": given, "samples": samples, "router": router}
 
 
 def judge_of(endpoint: ScriptedEndpoint, **settings: object) -> list[str]:
     """The overrides of a judge in verl's processes."""
-    known = {"judge_base_url": endpoint.base_url, "judge_model_name": "the-judge", "judge_max_retries": 0, **settings}
+    known = {
+        "judge_base_url": endpoint.base_url,
+        "judge_model_name": "the-judge",
+        "judge_max_retries": 0,
+        **settings,
+    }
     return [f"{KWARGS}.judge.{name}={value}" for name, value in known.items()]
 
 
@@ -53,7 +71,10 @@ async def run(*cases: Json) -> list[list[Json]]:
 def are(results: Sequence[Json], scores: Sequence[float | None]) -> None:
     """Every reward is that score; rewards of a batch are float32, as verl's tensor is."""
     for result, score in zip(results, scores, strict=True):
-        assert set(result) in (KEYS, KEYS - {"judge_status", "judge_explanation"})  # those of the function
+        assert set(result) in (
+            KEYS,
+            KEYS - {"judge_status", "judge_explanation"},
+        )  # those of the function
         assert result["score"] == (score or 0.0)
         assert result["reward"] in (result["score"], float(np.float32(result["score"])))
         assert (result["judge_failed"], result["invalid_completion"]) == (0.0, float(score is None))
@@ -66,7 +87,10 @@ async def test_groups_of_a_batch_meet_across_workers() -> None:
     words = [word for word in shlex.split(example("verl", "bash", 2)) if "=" in word]
     async with running("--judge=listwise", judge=OfflineJudge()) as server:
         scores = await asked_directly(server, together=True)
-        url = [swap(word, ("http://127.0.0.1:8400", server.url)) if "127.0.0.1" in word else word for word in words]
+        url = [
+            swap(word, ("http://127.0.0.1:8400", server.url)) if "127.0.0.1" in word else word
+            for word in words
+        ]
         before = len(server.judge.requests)
         local = [*OURS, *judge_of(server.judge, judge="listwise")]
         cases = case("batch", *url), case("stream", *url, samples=mixed), case("stream", *local)
@@ -85,18 +109,27 @@ async def test_every_third_judgment_fails() -> None:
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
         scores = await asked_directly(server)
     judge, of_groups = OfflineJudge(every_third_fails=True), OfflineJudge(every_third_fails=True)
-    third = [{**each, "uid": "third", "prompt": "Why is it so?"} for each in SAMPLES[: len(ANSWERS)]]
+    third = [
+        {**each, "uid": "third", "prompt": "Why is it so?"} for each in SAMPLES[: len(ANSWERS)]
+    ]
     async with ScriptedEndpoint(judge) as endpoint, ScriptedEndpoint(of_groups) as comparing:
         overrides = [*OURS, *judge_of(endpoint, judge="rubric")]
         compared = [*OURS, *judge_of(comparing, judge="listwise"), f"{KWARGS}.fallback_score=-0.5"]
-        results, groups = await run(case("stream", *overrides), case("batch", *compared, samples=[*SAMPLES, *third]))
-    failed = failed_among([(str(sample["prompt"]), str(sample["response"])) for sample in SAMPLES], judge)
+        results, groups = await run(
+            case("stream", *overrides), case("batch", *compared, samples=[*SAMPLES, *third])
+        )
+    failed = failed_among(
+        [(str(sample["prompt"]), str(sample["response"])) for sample in SAMPLES], judge
+    )
     expected = with_means(scores[:4], failed[:4]) + with_means(scores[4:], failed[4:])
     assert [result["score"] for result in results] == expected
     assert [result["judge_status"] == "judge_failed" for result in results] == failed
     assert [bool(result["judge_failed"]) for result in results] == failed
-    # Of the three groups one has failed as a whole: nothing but its empty answers has a reward, which stands for all.
-    failed_of = [[sample["judge_failed"] for sample in groups[start : start + 4]] for start in (0, 4, 8)]
+    # Of the three groups one has failed as a whole: nothing but its empty answers has a reward,
+    # which stands for all.
+    failed_of = [
+        [sample["judge_failed"] for sample in groups[start : start + 4]] for start in (0, 4, 8)
+    ]
     assert sorted(failed_of) == [[0.0] * 4, [0.0] * 4, [1.0, 1.0, 1.0, 0.0]]
     assert {sample["score"] for sample in groups if sample["judge_failed"]} == {0.0}
 
@@ -124,7 +157,9 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
         single = await asked_directly(server)
     async with ScriptedEndpoint(OfflineJudge()) as router:
         address = router.base_url.removeprefix("http://").removesuffix("/v1")
-        bare = [{**each, "bare": True} for each in SAMPLES]  # as the trainer of v1 sends them to shared GPUs
+        bare = [
+            {**each, "bare": True} for each in SAMPLES
+        ]  # as the trainer of v1 sends them to shared GPUs
         by_manager, of_bare, by_function = await run(
             case("worker", *ours, *model, router=address),
             case("worker", *ours, *model, samples=bare, router=address),
@@ -152,7 +187,9 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
     environment = opened(source)
     uids = [line["extra_info"]["uid"] for line in lines[:2]]
     ours = [each.reward for uid in uids for each in await environment.rewards(uid, texts)]
-    of_groups = opened(EnvironmentSource.of("rubric_absolute", {"group_judge": "listwise"}, offline=True))
+    of_groups = opened(
+        EnvironmentSource.of("rubric_absolute", {"group_judge": "listwise"}, offline=True)
+    )
     compared = [each.reward for uid in uids for each in await of_groups.rewards(uid, texts)]
     close_all()
     samples = [
@@ -160,11 +197,20 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
         for number, line in enumerate(lines[:2])
         for text in texts
     ]
-    names = [f"{KWARGS}.environment.environment=rubric_absolute", f"{KWARGS}.environment.offline=true"]
+    names = [
+        f"{KWARGS}.environment.environment=rubric_absolute",
+        f"{KWARGS}.environment.offline=true",
+    ]
     size = f"actor_rollout_ref.rollout.n={len(texts)}"
     together = [*OURS, *names, f"{KWARGS}.environment.settings.group_judge=listwise", size]
-    validation = [{**each, "uid": each["response"], "extra_info": {"split": "test"}} for each in SAMPLES[:4]]
-    alone = [*OURS, f"{KWARGS}.judge.judge=listwise", f"{KWARGS}.judge.judge_base_url=http://127.0.0.1:9/v1"]
+    validation = [
+        {**each, "uid": each["response"], "extra_info": {"split": "test"}} for each in SAMPLES[:4]
+    ]
+    alone = [
+        *OURS,
+        f"{KWARGS}.judge.judge=listwise",
+        f"{KWARGS}.judge.judge_base_url=http://127.0.0.1:9/v1",
+    ]
     results, groups, single = await run(
         case("worker", *OURS, *names, samples=samples),
         case("worker", *together, samples=samples),

@@ -9,7 +9,12 @@ import pytest
 
 from judgegym.judges.conversations.messages import ChatTurn, answer_of
 from judgegym.judges.conversations.turns import UnseenPart
-from judgegym_trainers.scores.requests import CellError, completion_row, conversation_json, request_of
+from judgegym_trainers.scores.requests import (
+    CellError,
+    completion_row,
+    conversation_json,
+    request_of,
+)
 from tests.pictures import data_url, png
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
@@ -25,13 +30,24 @@ PICTURE = object()
         ({"content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]}, "Hello."),
         ({"content": numpy.array([{"type": "text", "text": "Hello."}], dtype=object)}, "Hello."),
         ({"content": ["Hello."]}, "Hello."),
-        ({"content": [{"type": "reasoning", "text": "secret"}, {"type": "text", "text": "Yes."}]}, "Yes."),
+        (
+            {
+                "content": [
+                    {"type": "reasoning", "text": "secret"},
+                    {"type": "text", "text": "Yes."},
+                ]
+            },
+            "Yes.",
+        ),
         ({"content": "Look:", "tool_calls": [CALL]}, 'Look:\n[tool call: look({"at":1})]'),
         (
             {"content": [{"type": "text", "text": "Look:"}], "tool_calls": [CALL]},
             'Look:\n[tool call: look({"at":1})]',
         ),
-        ({"tool_calls": [{"function": {"name": "look", "arguments": PICTURE}}]}, "[tool call: look(…)]"),
+        (
+            {"tool_calls": [{"function": {"name": "look", "arguments": PICTURE}}]},
+            "[tool call: look(…)]",
+        ),
         ({"content": b"bytes"}, ""),
     ],
 )
@@ -42,7 +58,9 @@ def test_all_that_a_turn_says_is_shown(turn: dict[str, Any], shown: str) -> None
 
 
 def test_an_image_is_sent_with_its_data() -> None:
-    sent = conversation_json([{"role": "user", "content": [{"type": "image", "image": {"bytes": png()}}]}])
+    sent = conversation_json(
+        [{"role": "user", "content": [{"type": "image", "image": {"bytes": png()}}]}]
+    )
     part = {"type": "image_url", "image_url": {"url": data_url(png())}}
     assert sent == [{"role": "user", "content": [part]}]
     with pytest.raises(CellError, match="expected an address, a data URL or a file, found object"):
@@ -89,7 +107,11 @@ def test_cells_as_a_data_frame_has_them() -> None:
         "response": "A",
     }
     cells = {
-        "rubric": {"criteria": "Is it good?", "score1_description": "Bad.", "score2_description": None},
+        "rubric": {
+            "criteria": "Is it good?",
+            "score1_description": "Bad.",
+            "score2_description": None,
+        },
         "context": numpy.array(["one", "two"]),
         "aspects": ["coherence", {"name": "brief", "definition": "Is it brief?"}],
     }
@@ -112,10 +134,15 @@ def test_cells_as_a_data_frame_has_them() -> None:
     [
         ({"criteria": ["Is kind."]}, ["Is kind."]),
         ({"criteria": '[{"text": "Is kind.", "points": 3}]'}, [{"text": "Is kind.", "points": 3}]),
-        ({"rubrics": numpy.array([{"criterion": "Is kind.", "points": 3}])}, [{"criterion": "Is kind.", "points": 3}]),
+        (
+            {"rubrics": numpy.array([{"criterion": "Is kind.", "points": 3}])},
+            [{"criterion": "Is kind.", "points": 3}],
+        ),
         ({"rubrics": [{"other": "Is kind."}]}, None),
         ({"criteria": "Is it kind?"}, None),
     ],
 )
-def test_criteria_are_sent_where_the_cell_holds_some(cells: dict[str, object], sent: object) -> None:
+def test_criteria_are_sent_where_the_cell_holds_some(
+    cells: dict[str, object], sent: object
+) -> None:
     assert completion_row("Why?", "A", cells).shared.get("criteria") == sent

@@ -24,7 +24,9 @@ class Judge:
     def __init__(self) -> None:
         self.asked: list[list[object]] = []
 
-    async def __call__(self, groups: Sequence[Sequence[CompletionRow]]) -> list[list[CompletionReward]]:
+    async def __call__(
+        self, groups: Sequence[Sequence[CompletionRow]]
+    ) -> list[list[CompletionReward]]:
         self.asked += [[row.response for row in rows] for rows in groups]
         return [[_scored(str(row.response)) for row in rows] for rows in groups]
 
@@ -32,7 +34,9 @@ class Judge:
 def _scored(text: str) -> CompletionReward:
     if not text:
         return CompletionReward(0.0, "invalid_completion")
-    return CompletionReward(SCORES.get(text), "ok" if text in SCORES else "unparsable", explanation="why")
+    return CompletionReward(
+        SCORES.get(text), "ok" if text in SCORES else "unparsable", explanation="why"
+    )
 
 
 def row(response: str, **shared: JSON) -> CompletionRow:
@@ -45,7 +49,9 @@ def made(size: int = 4, *, together: bool = True, **given: Any) -> tuple[SampleB
 
 
 async def scored(batcher: SampleBatcher, *responses: str, **given: Any) -> list[CompletionReward]:
-    return list(await asyncio.gather(*(batcher.score("g", row(each), **given) for each in responses)))
+    return list(
+        await asyncio.gather(*(batcher.score("g", row(each), **given) for each in responses))
+    )
 
 
 async def test_a_whole_group_is_one_call_and_a_missing_score_is_its_mean() -> None:
@@ -68,13 +74,17 @@ async def test_samples_by_themselves_are_judged_at_once_and_only_a_failed_one_wa
 
 async def test_the_mean_of_equal_scores_gives_no_signal() -> None:
     batcher, _ = made(together=False)
-    assert {result.score for result in await scored(batcher, "tenth", "tenth", "tenth", "?")} == {0.1}
+    assert {result.score for result in await scored(batcher, "tenth", "tenth", "tenth", "?")} == {
+        0.1
+    }
 
 
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_group_without_any_score_has_the_fallback(together: bool) -> None:
     batcher, _ = made(2, together=together, fallback_score=0.25)
-    assert [(each.score, each.is_failed) for each in await scored(batcher, "?", "!")] == [(0.25, True)] * 2
+    assert [(each.score, each.is_failed) for each in await scored(batcher, "?", "!")] == [
+        (0.25, True)
+    ] * 2
 
 
 async def test_a_short_group_is_closed_and_late_samples_are_compared_with_it() -> None:
@@ -110,7 +120,9 @@ async def test_a_caller_that_leaves_takes_no_group_with_it(together: bool) -> No
     leaving = asyncio.ensure_future(batcher.score("g", row("good")))
     await asyncio.sleep(0.05)
     leaving.cancel()
-    assert (await batcher.score("g", row("?" if not together else "bad"))).score == (1.0 if not together else 0.0)
+    assert (await batcher.score("g", row("?" if not together else "bad"))).score == (
+        1.0 if not together else 0.0
+    )
 
 
 class Refusing:
@@ -125,5 +137,7 @@ class Refusing:
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_setting_that_cannot_work_is_raised_for_every_sample(together: bool) -> None:
     batcher = SampleBatcher(RewardScorer(Refusing(), deadline_s=5).score, size=2, together=together)
-    ended = await asyncio.gather(*(batcher.score("g", row(each)) for each in "ab"), return_exceptions=True)
+    ended = await asyncio.gather(
+        *(batcher.score("g", row(each)) for each in "ab"), return_exceptions=True
+    )
     assert [str(each) for each in ended] == ["no such judge"] * 2

@@ -16,7 +16,9 @@ from tests.trainers.plugins import processes
 
 
 async def in_processes(
-    rewards: list[RewardFunction], batches: list[tuple[list[str], list[str]]], monkeypatch: pytest.MonkeyPatch
+    rewards: list[RewardFunction],
+    batches: list[tuple[list[str], list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> list[Any]:
     """What each process gets for its batch; an exception in its place."""
     calls = [partial(reward, *batch) for reward, batch in zip(rewards, batches, strict=True)]
@@ -27,7 +29,11 @@ async def in_processes(
     "batches",
     [
         [(["Q"] * 2, ["a", "good"]), (["Q"] * 2, ["c", "d"])],  # one group over two processes
-        [(["P"] * 3, ["a", "good", "c"]), (["P", "Q", "Q"], ["d", "good", "f"]), (["Q"] * 2, ["g", "h"])],
+        [
+            (["P"] * 3, ["a", "good", "c"]),
+            (["P", "Q", "Q"], ["d", "good", "f"]),
+            (["Q"] * 2, ["g", "h"]),
+        ],
     ],
 )
 async def test_a_group_in_parts_is_judged_once_and_whole(
@@ -45,7 +51,10 @@ async def test_a_group_in_parts_is_judged_once_and_whole(
 async def test_an_error_of_one_process_is_raised_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the others would wait for the one that left."""
     async with running("--judge=choice", judge=best) as server:
-        rewards = [judge_reward(server.url, group_size=2, mount="nobody"), judge_reward(server.url, group_size=2)]
+        rewards = [
+            judge_reward(server.url, group_size=2, mount="nobody"),
+            judge_reward(server.url, group_size=2),
+        ]
         batches = [(["P"] * 2, ["a", "good"]), (["Q"] * 2, ["good", "d"])]
         results = await in_processes(rewards, batches, monkeypatch)
         for reward in rewards:
@@ -62,7 +71,11 @@ async def test_a_prompt_that_is_refused_ends_the_training_if_those_of_all_proces
 
     def judge(request: Json, number: int) -> Reply | str:
         is_refused = others == "refused" or "LONG" in asked(request)
-        return Reply(status=400, body={"error": {"message": "no"}}) if is_refused else best(request, number)
+        return (
+            Reply(status=400, body={"error": {"message": "no"}})
+            if is_refused
+            else best(request, number)
+        )
 
     async with running("--judge=choice", judge=judge) as server:
         rewards = [judge_reward(server.url, group_size=2) for _ in range(2)]
@@ -77,17 +90,23 @@ async def test_a_prompt_that_is_refused_ends_the_training_if_those_of_all_proces
         assert "first 2 requests for a score were refused" in str(results[0]) == str(results[1])
 
 
-async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rewards = [judge_reward("http://127.0.0.1:1", group_size=4) for _ in range(2)]
     results = await in_processes(rewards, [(["Q"] * 2, ["a", "b"]), (["Q"], ["c"])], monkeypatch)
     assert [str(result) for result in results] == [str(results[0])] * 2
-    assert "a batch of 2 processes of 3 completions cannot be split into groups of 4" in str(results[0])
+    assert "a batch of 2 processes of 3 completions cannot be split into groups of 4" in str(
+        results[0]
+    )
 
 
 @pytest.mark.slow
 async def test_a_cell_that_cannot_be_sent_leaves_its_group_without_scores() -> None:
     async with running("--judge=choice", judge=best) as server:
         reward = judge_reward(server.url, group_size=2)
-        scores = await reward(["P", "P", "Q", "Q"], ["a", "b", "good", "d"], context=[b"?", b"?", "C", "C"])
+        scores = await reward(
+            ["P", "P", "Q", "Q"], ["a", "b", "good", "d"], context=[b"?", b"?", "C", "C"]
+        )
         await close(reward)
     assert scores == [None, None, 1.0, 0.0]

@@ -52,7 +52,9 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
     assert results[0][0].reward is not None
     for scoring in scorings:
         await scoring.close()
-    with pytest.raises(SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"):
+    with pytest.raises(
+        SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"
+    ):
         JudgeSource(judge={"judge": "rubric", "offline": "yes"}).scoring()
 
 
@@ -65,28 +67,43 @@ async def test_messages_without_a_tool_call_are_a_trace(rule: str, reward: float
     expected = {} if rule == "ends_with_answer" else {"rule_expected": "delete_*"}
     scoring = JudgeSource(judge={"judge": "rule", "rule": rule, **expected}).scoring()
     messages = [{"role": "assistant", "content": "Nothing to delete."}]
-    responses = messages, "Nothing to delete.", [{"role": "assistant", "content": " ", "reasoning": "Hm."}]
-    results = await scoring.score_each([completion_row("Tidy up.", response) for response in responses])
+    responses = (
+        messages,
+        "Nothing to delete.",
+        [{"role": "assistant", "content": " ", "reasoning": "Hm."}],
+    )
+    results = await scoring.score_each(
+        [completion_row("Tidy up.", response) for response in responses]
+    )
     assert [result.reward for result in results] == [reward, None, 0.0]
     assert [result.is_invalid for result in results] == [False, False, True]
     await scoring.close()
 
 
 @pytest.mark.parametrize("count", [1, 40])
-async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_size_of_a_batch(count: int) -> None:
+async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_size_of_a_batch(
+    count: int,
+) -> None:
     """A trainer would otherwise go on without any score."""
     wrong = Reply(status=401, body={"error": {"message": "wrong key"}})
     async with ScriptedEndpoint(wrong) as endpoint:
-        scoring = JudgeSource(judge={"judge": "rubric", "judge_base_url": endpoint.base_url}).scoring()
+        scoring = JudgeSource(
+            judge={"judge": "rubric", "judge_base_url": endpoint.base_url}
+        ).scoring()
         for _ in range(2):
             with pytest.raises(
-                SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401.*wrong key"
+                SettingsError,
+                match=r"the judge's endpoint refuses its requests: .*HTTP 401.*wrong key",
             ):
-                await scoring.score_each([replace(ROW, response=f"{number}") for number in range(count)])
+                await scoring.score_each(
+                    [replace(ROW, response=f"{number}") for number in range(count)]
+                )
         await scoring.close()
 
 
-async def test_a_judge_that_is_away_for_longer_than_the_deadline_is_a_failure_and_ends_no_training() -> None:
+async def test_a_judge_that_is_away_for_longer_than_the_deadline_is_a_failure_and_ends_no_training() -> (
+    None
+):
     """The reason is that of its last call, or that of a judgment that is not begun."""
     async with ScriptedEndpoint("[FEEDBACK] fine [SCORE] 5") as endpoint:
         judge = {"judge": "rubric", "judge_base_url": endpoint.base_url}
@@ -97,7 +114,10 @@ async def test_a_judge_that_is_away_for_longer_than_the_deadline_is_a_failure_an
 
         await until(is_scored, "it has a score while the judge is there, however long that takes")
         async with endpoint.away():
-            away = [await scoring.score_each([replace(ROW, response=f"{number}")]) for number in range(3)]
+            away = [
+                await scoring.score_each([replace(ROW, response=f"{number}")])
+                for number in range(3)
+            ]
         await scoring.close()
     assert [(result.reward, result.status) for (result,) in away] == [(None, "judge_failed")] * 3
     assert re.search("refuses connections|Cannot connect to host", away[-1][0].explanation)
@@ -120,21 +140,36 @@ async def test_a_server_says_the_label_too() -> None:
         ({"judge": {"judge": "rubric"}, "mount": "m"}, "mount: only with url"),
         ({"judge": "rubric"}, "judge: expected a mapping of settings"),
         ({"judge": {"judge": "rubric"}, "token_env": "NOT_SET"}, "token_env: only with url"),
-        ({"url": URL, "token_env": "NOT_SET"}, "token_env: the environment variable NOT_SET is not set"),
-        ({"url": URL, "token": "secret", "token_env": "NOT_SET"}, "token_env: expected either token or token_env"),
+        (
+            {"url": URL, "token_env": "NOT_SET"},
+            "token_env: the environment variable NOT_SET is not set",
+        ),
+        (
+            {"url": URL, "token": "secret", "token_env": "NOT_SET"},
+            "token_env: expected either token or token_env",
+        ),
         ({"url": "http://u:secret@127.0.0.1:1", "token": "t"}, "token: the url has a user"),
         ({"url": URL, "token": "secret\nx"}, "token: it holds a character"),
         ({"url": "http://127.0.0.1:1?key=secret"}, "url: expected the URL"),
         ({"url": "http://127.0.0.1:1/#secret"}, "url: expected the URL"),
-        *(({"url": url}, "url: expected the URL") for url in ("127.0.0.1:8400", "ftp://h", "http://", "http://[::1")),
-        *(({"url": URL, name: 7}, f"{name}: expected text, found int") for name in ("url", "token", "mount")),
+        *(
+            ({"url": url}, "url: expected the URL")
+            for url in ("127.0.0.1:8400", "ftp://h", "http://", "http://[::1")
+        ),
+        *(
+            ({"url": URL, name: 7}, f"{name}: expected text, found int")
+            for name in ("url", "token", "mount")
+        ),
         *(
             ({"url": URL, name: value}, f"{name}: expected a number of seconds above 0")
             for name in ("deadline_s", "timeout_s")
             for value in (0, -1.0, float("nan"), "9")
         ),
         *(
-            ({"url": URL, "invalid_completion_score": value}, "invalid_completion_score: expected a finite number")
+            (
+                {"url": URL, "invalid_completion_score": value},
+                "invalid_completion_score: expected a finite number",
+            )
             for value in (float("nan"), "0", True)
         ),
     ],

@@ -78,7 +78,9 @@ async def test_a_proxy_that_knows_nothing_while_the_server_starts_again_ends_no_
         for _ in range(2):
             [result] = await source.score_each([ROW])
             assert result.reward == 0.5
-        with pytest.raises(SettingsError, match=str(status)):  # it stays away: a setting of the server has changed
+        with pytest.raises(
+            SettingsError, match=str(status)
+        ):  # it stays away: a setting of the server has changed
             await source.score_each([ROW])
         await source.close()
 
@@ -92,11 +94,17 @@ async def test_batches_at_the_same_time_do_not_count_each_others_refusals() -> N
 
     async with answering(answer) as url:
         source = scoring(url, timeout_s=0.2)
-        batches = [[replace(ROW, response=text) for text in (f"BAD {batch}", batch)] for batch in "ab"]
+        batches = [
+            [replace(ROW, response=text) for text in (f"BAD {batch}", batch)] for batch in "ab"
+        ]
         results = await asyncio.gather(*map(source.score_each, batches))
-        assert [[result.status for result in of_one] for of_one in results] == [["refused", "judge_failed"]] * 2
+        assert [[result.status for result in of_one] for of_one in results] == [
+            ["refused", "judge_failed"]
+        ] * 2
         with pytest.raises(SettingsError, match=r"were refused: .*HTTP 422"):
-            await source.score_each([CompletionRow({"prompt": f"Why {number}?"}, "BAD") for number in range(2)])
+            await source.score_each(
+                [CompletionRow({"prompt": f"Why {number}?"}, "BAD") for number in range(2)]
+            )
         await source.close()
 
 
@@ -112,7 +120,8 @@ async def test_one_prompt_that_is_refused_ends_no_training_and_several_do() -> N
         for _ in range(REFUSED_AT_START - 1):
             assert {result.status for result in await source.score_each(group)} == {"refused"}
         with pytest.raises(
-            SettingsError, match=f"first {REFUSED_AT_START} requests for a score were refused: .*HTTP 422"
+            SettingsError,
+            match=f"first {REFUSED_AT_START} requests for a score were refused: .*HTTP 422",
         ):
             await source.score_each(group)
         await source.close()
@@ -120,7 +129,9 @@ async def test_one_prompt_that_is_refused_ends_no_training_and_several_do() -> N
         with pytest.raises(SettingsError, match=r"first 2 requests for a score were refused"):
             await other.score_each([*group, replace(ROW, shared={"prompt": "Who?"})])
         unreadable = [completion_row(prompt, "Because.", {"criteria": "[1"}) for prompt in "PPQ"]
-        with pytest.raises(SettingsError, match=r"first 2 requests .*: criteria: expected a list in JSON"):
+        with pytest.raises(
+            SettingsError, match=r"first 2 requests .*: criteria: expected a list in JSON"
+        ):
             await scoring(url).score_each(unreadable)
         await other.close()
 

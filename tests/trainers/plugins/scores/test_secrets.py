@@ -22,15 +22,22 @@ from tests.trainers.plugins.scoring_server import answering
     [
         (
             {"judge_extra_headers": {"X-Team": "a"}},
-            "judge_extra_headers: headers are secrets, and trainers log settings; expected them at a reward server",
+            "judge_extra_headers: headers are secrets, and trainers log settings; expected them "
+            "at a reward server",
         ),
-        ({"judge_api_key": "sk-1"}, "judge_api_key: expected the name of an environment variable in judge_api_key_env"),
+        (
+            {"judge_api_key": "sk-1"},
+            "judge_api_key: expected the name of an environment variable in judge_api_key_env",
+        ),
         ({"token": "sk-1"}, "token: expected the name of an environment variable in token_env"),
         (
             {"judges": [{"name": "a"}, {"api_key": "sk-1"}]},
             "judges.api_key: expected the name of an environment variable in judges.api_key_env",
         ),
-        ({"judge_base_url": "https://u:sk-1@host/v1"}, "judge_base_url: expected a URL without user, password"),
+        (
+            {"judge_base_url": "https://u:sk-1@host/v1"},
+            "judge_base_url: expected a URL without user, password",
+        ),
         ({"url": "http://host/token/sk-1"}, "url: expected a URL without user, password and token"),
     ],
 )
@@ -42,11 +49,19 @@ def test_a_secret_is_named_and_not_shown(settings: dict[str, Any], said: str) ->
 
 
 def test_other_settings_are_none() -> None:
-    settings = {"judge_api_key": "none", "judge_api_key_env": "KEY", "url": "http://host", "n": 3, "aspects": ["a"]}
+    settings = {
+        "judge_api_key": "none",
+        "judge_api_key_env": "KEY",
+        "url": "http://host",
+        "n": 3,
+        "aspects": ["a"],
+    }
     assert secret_in({**settings, "rubric": "Does it say to write to http://me@host?"}) is None
 
 
-async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verl_and_slime_send_the_token_of_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Both print their settings, so that a token among them is read by others."""
     monkeypatch.setenv("SOME_TOKEN", "sk-1")
     sent = []
@@ -57,7 +72,9 @@ async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest
 
     async with answering(answer) as url:
         settings: dict[str, Any] = {"url": url, "token_env": "SOME_TOKEN"}
-        assert (await compute_score("d", "r", "t", {"question": "q"}, on_failure="score", **settings))["score"] == 0.5
+        assert (
+            await compute_score("d", "r", "t", {"question": "q"}, on_failure="score", **settings)
+        )["score"] == 0.5
         scoring = ManagerSettings.read(settings, {}).scoring()
         await scoring.score_each([CompletionRow({"prompt": "q"}, "r")])
         state = {"group_index": 0, "index": 0, "status": "completed", "remove_sample": False}

@@ -15,9 +15,13 @@ from tests.command import ROOT
 _CONSTANT = re.compile(rf'= "({ENV_PREFIX}[A-Z_]+)"')
 
 
-def test_every_variable_of_an_integration_is_known_to_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_variable_of_an_integration_is_known_to_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     modules = (ROOT / "judgegym_trainers").rglob("*.py")
-    assert {name for path in modules for name in _CONSTANT.findall(path.read_text())} <= READ_ELSEWHERE
+    assert {
+        name for path in modules for name in _CONSTANT.findall(path.read_text())
+    } <= READ_ELSEWHERE
     for name in READ_ELSEWHERE:
         monkeypatch.setenv(name, "{}")
     assert load_settings(RubricAbsoluteEnv, ["--offline"], verb="serve").settings.offline

@@ -48,11 +48,15 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
 @pytest.mark.slow
 def test_equal_sources_share_one_environment() -> None:
     assert opened(RUBRIC) is opened(EnvironmentSource.of("rubric_absolute", offline=True))
-    assert opened(RUBRIC) is not opened(EnvironmentSource.of("rubric_absolute", {"thinking_mode": True}, offline=True))
+    assert opened(RUBRIC) is not opened(
+        EnvironmentSource.of("rubric_absolute", {"thinking_mode": True}, offline=True)
+    )
 
 
 @pytest.mark.slow
-def test_rows_of_one_are_read_while_another_judges(slow: tuple[threading.Event, threading.Event]) -> None:
+def test_rows_of_one_are_read_while_another_judges(
+    slow: tuple[threading.Event, threading.Event],
+) -> None:
     asked, go = slow
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.submit(opened, ARENA), pool.submit(opened, ARENA)
@@ -67,29 +71,41 @@ def test_rows_of_one_are_read_while_another_judges(slow: tuple[threading.Event, 
 def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
     wrong = EnvironmentSource.of("arena_hard", {"judge_modl_name": "m"}, offline=True)
     for _ in range(2):
-        with pytest.raises(SettingsError, match=r"judge_modl_name, did you mean --env\.judge_model_name\?"):
+        with pytest.raises(
+            SettingsError, match=r"judge_modl_name, did you mean --env\.judge_model_name\?"
+        ):
             opened(wrong)
     missing = {"train_prompt_dataset": "/no/rows.jsonl", "judge_base_url": "http://127.0.0.1:1/v1"}
     with pytest.raises(DataError, match=r"/no/rows\.jsonl: there is no such file"):
         opened(EnvironmentSource.of("arena_hard", missing))
-    with pytest.raises(SettingsError, match=r"no environment 'arena_hrd', did you mean arena_hard\?"):
+    with pytest.raises(
+        SettingsError, match=r"no environment 'arena_hrd', did you mean arena_hard\?"
+    ):
         opened(EnvironmentSource.of("arena_hrd"))
-    with pytest.raises(SettingsError, match="needs an API key, and the environment variable NOBODY is not set"):
+    with pytest.raises(
+        SettingsError, match="needs an API key, and the environment variable NOBODY is not set"
+    ):
         opened(EnvironmentSource.of("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
 
 
 @pytest.mark.parametrize("name", ["user", "turns", "one"])
-def test_an_environment_that_goes_on_is_refused_without_a_question(name: str, tmp_path: Path) -> None:
+def test_an_environment_that_goes_on_is_refused_without_a_question(
+    name: str, tmp_path: Path
+) -> None:
     """A trainer that samples by itself would have the first turn judged as the conversation."""
     row = {"prompt": "Why?"} if name != "turns" else {"turns": ["Why?", "And then?"]}
     rows = write_lines(tmp_path / "rows.jsonl", [row])
-    users = {"user_max_turns": 1, "user_base_url": "http://127.0.0.1:1/v1"} if name == "user" else {}
+    users = (
+        {"user_max_turns": 1, "user_base_url": "http://127.0.0.1:1/v1"} if name == "user" else {}
+    )
     judge = {"judge": "rule", "rule": "contains", "rule_expected": "b"}
     source = EnvironmentSource.of("prompts", {"train_dataset": str(rows), **judge, **users})
     if name == "one":
         assert len(opened(source)) == 1
     else:
-        with pytest.raises(SettingsError, match=r"prompts: the row '[^']+' is a conversation of several turns"):
+        with pytest.raises(
+            SettingsError, match=r"prompts: the row '[^']+' is a conversation of several turns"
+        ):
             opened(source)
 
 
@@ -110,11 +126,15 @@ def test_threads_and_loops_get_the_same_rewards() -> None:
 def test_closed_and_opened_again() -> None:
     environment, other = opened(RUBRIC), opened(ARENA)
     for ask in (other.row, lambda uid: other.rewards_sync(uid, ["An answer."])):
-        with pytest.raises(DataError, match="arena_hard: no row 'nobody' among the 12 rows of the split train"):
+        with pytest.raises(
+            DataError, match="arena_hard: no row 'nobody' among the 12 rows of the split train"
+        ):
             ask("nobody")
     expected = environment.rewards_sync(environment.uids[0], ["An answer."])
     close_opened(RUBRIC)
-    with pytest.raises(RuntimeError, match="rubric_absolute: the environment has been closed; `opened` opens it"):
+    with pytest.raises(
+        RuntimeError, match="rubric_absolute: the environment has been closed; `opened` opens it"
+    ):
         environment.rewards_sync(environment.uids[0], ["An answer."])
     assert opened(ARENA) is other
     again = opened(RUBRIC)

@@ -19,7 +19,13 @@ from judgegym_trainers.scores.results import (
     RefusedError,
 )
 from judgegym_trainers.scores.sources import RewardScorer
-from judgegym_trainers.single_turn import EnvironmentScores, EnvironmentSource, OpenedEnvironment, close_all, opened
+from judgegym_trainers.single_turn import (
+    EnvironmentScores,
+    EnvironmentSource,
+    OpenedEnvironment,
+    close_all,
+    opened,
+)
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
 
@@ -36,7 +42,12 @@ def closed() -> Iterator[None]:
 
 
 async def open_at(url: str, name: str, **settings: object) -> OpenedEnvironment:
-    judge = {"judge_base_url": url, "judge_model_name": "m", "judge_api_key": "k", "judge_max_retries": 0}
+    judge = {
+        "judge_base_url": url,
+        "judge_model_name": "m",
+        "judge_api_key": "k",
+        "judge_max_retries": 0,
+    }
     given = {**({} if name == "pairwise_judgement" else judge), **settings}
     return await asyncio.to_thread(opened, EnvironmentSource.of(name, given, offline=True))
 
@@ -46,7 +57,9 @@ async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(nam
     async with offline_judge() as (url, _):
         environment = await open_at(url, name)
         rows = list(environment.rows())
-        assert [row.uid for row in rows] == list(environment.uids) and len(rows) == len(environment) > 5
+        assert [row.uid for row in rows] == list(environment.uids) and len(rows) == len(
+            environment
+        ) > 5
         assert all(row.messages[-1]["role"] == "user" and row.question for row in rows)
         assert environment.row(rows[3].uid) == rows[3]
         results = await environment.rewards(rows[0].uid, [GOOD, OTHER])
@@ -62,7 +75,9 @@ async def test_messages_are_refused_and_not_judged_as_their_representation() -> 
         uid = (await open_at(url, "rubric_absolute")).uids[0]
         source = EnvironmentSource.of("rubric_absolute", offline=True)
         with pytest.raises(RefusedError, match="expected the policy's text, found messages"):
-            await EnvironmentScores(source).score([Sample({"uid": uid}, [{"role": "assistant", "content": GOOD}])])
+            await EnvironmentScores(source).score(
+                [Sample({"uid": uid}, [{"role": "assistant", "content": GOOD}])]
+            )
         assert judge.asked == 0
 
 
@@ -104,7 +119,9 @@ async def test_a_failed_judge_gives_no_reward_and_the_others_keep_theirs(name: s
 async def test_an_empty_completion_is_wrong_and_asks_no_judge(name: str) -> None:
     async with offline_judge() as (url, judge):
         environment = await open_at(url, name, invalid_thinking_reward=-0.5)
-        empty, cut = await environment.rewards(environment.uids[0], ["", Choice("", finish_reason="length")])
+        empty, cut = await environment.rewards(
+            environment.uids[0], ["", Choice("", finish_reason="length")]
+        )
         assert judge.asked == 0
         assert await environment.rewards(environment.uids[0], []) == []
     for result in (empty, cut):
@@ -121,7 +138,9 @@ async def test_thinking_is_asked_for_and_not_judged(name: str) -> None:
         uid = environment.uids[0]
         assert "<think>" in environment.row(uid).messages[0]["content"]
         (expected,) = await plain.rewards(uid, [GOOD])
-        thought, without = await environment.rewards(uid, [f"<think>SECRET {OTHER}</think>{GOOD}", GOOD])
+        thought, without = await environment.rewards(
+            uid, [f"<think>SECRET {OTHER}</think>{GOOD}", GOOD]
+        )
         assert (thought.reward, thought.label) == (expected.reward, expected.label)
         assert without.is_invalid
         assert endpoint.bodies and "SECRET" not in str(endpoint.bodies)
@@ -151,14 +170,20 @@ async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_jud
     stand_in, knows = OfflineJudge(), False
 
     def judge(request: Json, number: int) -> Reply | str:
-        return stand_in(request, number) if knows else Reply(status=401, body={"error": {"message": "wrong key"}})
+        return (
+            stand_in(request, number)
+            if knows
+            else Reply(status=401, body={"error": {"message": "wrong key"}})
+        )
 
     async with ScriptedEndpoint(judge) as endpoint:
         environment = await open_at(endpoint.base_url, name, endpoint_rejected_deadline=0.0)
         uid = environment.uids[0]
         assert (await environment.rewards(uid, [""]))[0].is_invalid
         for _ in range(2):
-            with pytest.raises(SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401"):
+            with pytest.raises(
+                SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401"
+            ):
                 await environment.rewards(uid, [GOOD])
         knows = True
         assert (await environment.rewards(uid, [GOOD]))[0].reward is not None
@@ -175,15 +200,23 @@ async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions(
     async with ScriptedEndpoint(judge) as endpoint:
         environment = await open_at(endpoint.base_url, "rubric_absolute")
         uid = environment.uids[0]
-        for number in range(REFUSED_AT_START - 1):  # may be the row's fault, however many completions it has
-            results = await environment.rewards(uid, [f"{GOOD} {number} {each}" for each in range(3)])
+        for number in range(
+            REFUSED_AT_START - 1
+        ):  # may be the row's fault, however many completions it has
+            results = await environment.rewards(
+                uid, [f"{GOOD} {number} {each}" for each in range(3)]
+            )
             assert all(result.is_failed for result in results)
-        with pytest.raises(SettingsError, match=r"first 8 requests for a score were refused: .*HTTP 400"):
+        with pytest.raises(
+            SettingsError, match=r"first 8 requests for a score were refused: .*HTTP 400"
+        ):
             await environment.rewards(uid, [OTHER])
 
 
 @pytest.mark.parametrize("wrong", [None, math.nan, math.inf])
-async def test_a_reward_that_is_no_number_is_none(wrong: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reward_that_is_no_number_is_none(
+    wrong: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`None` has peer evaluation where the judges have no completion in common."""
     async with offline_judge() as (url, _):
         environment = await open_at(url, "self_critique")
@@ -208,7 +241,9 @@ async def test_samples_of_an_environment_have_a_deadline_and_the_id_of_a_row() -
         for _ in range(REFUSED_AT_START - 1):
             [refused] = await other.score_each([foreign])
             assert refused.is_failed and refused.status == "refused"
-        with pytest.raises(SettingsError, match="expected the id of one row of rubric_absolute, found None"):
+        with pytest.raises(
+            SettingsError, match="expected the id of one row of rubric_absolute, found None"
+        ):
             await other.score_each([foreign])
 
 

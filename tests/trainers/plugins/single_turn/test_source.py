@@ -20,20 +20,39 @@ OFFLINE = EnvironmentSource.of("rubric_absolute", offline=True)
 def setting(name: str, value: object) -> Any:
     """A setting of an environment after the way through a source."""
     source = EnvironmentSource.of("rubric_absolute", {name: value}, offline=True)
-    return getattr(load_settings(RubricAbsoluteEnv, source.arguments, verb="serve").settings.env, name)
+    return getattr(
+        load_settings(RubricAbsoluteEnv, source.arguments, verb="serve").settings.env, name
+    )
 
 
 def test_a_source_travels_and_finds_its_equals() -> None:
     settings = {"judge_model_name": "m", "judge_max_concurrency": 3}
     source = EnvironmentSource.of("arena_hard", settings, config="arena_hard_train", split="eval")
-    same = EnvironmentSource.of("arena_hard", MappingProxyType(settings), config="arena_hard_train", split="eval")
+    same = EnvironmentSource.of(
+        "arena_hard", MappingProxyType(settings), config="arena_hard_train", split="eval"
+    )
     assert pickle.loads(pickle.dumps(source)) == source == same
     assert len({source, same, OFFLINE}) == 2
 
 
 @pytest.mark.parametrize(
     "text",
-    ['"quoted"', "'q'", "[x]", '["x"]', '{"a": 1}', "null", "", " a ", "a\nb", "--x", "true", "1", "a=b", "é\u2028"],
+    [
+        '"quoted"',
+        "'q'",
+        "[x]",
+        '["x"]',
+        '{"a": 1}',
+        "null",
+        "",
+        " a ",
+        "a\nb",
+        "--x",
+        "true",
+        "1",
+        "a=b",
+        "é\u2028",
+    ],
 )
 def test_text_arrives_as_it_is(text: str) -> None:
     assert setting("custom_system_prompt", text) == text
@@ -43,11 +62,15 @@ def test_other_values_arrive_as_they_are() -> None:
     assert setting("judge_max_concurrency", 3) == 3
     assert setting("thinking_mode", True) is True
     assert setting("train_dataset", Path("/rows.jsonl")) == "/rows.jsonl"
-    assert EnvironmentSource.of("arena_hard", {"judge_model_name": None}) == EnvironmentSource.of("arena_hard")
+    assert EnvironmentSource.of("arena_hard", {"judge_model_name": None}) == EnvironmentSource.of(
+        "arena_hard"
+    )
 
 
 def test_a_value_without_json_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"^settings\.judge_prompt: expected text, found bytes$"):
+    with pytest.raises(
+        SettingsError, match=r"^settings\.judge_prompt: expected text, found bytes$"
+    ):
         EnvironmentSource.of("arena_hard", {"judge_prompt": b"x"})
     with pytest.raises(SettingsError, match=r"^split: expected train or eval, found 'test'$"):
         EnvironmentSource.of("arena_hard", split="test")  # type: ignore[arg-type]
@@ -63,7 +86,9 @@ def test_a_source_is_also_a_name_or_a_mapping() -> None:
     assert source_of(OFFLINE) is OFFLINE
     assert source_of("arena_hard") == EnvironmentSource.of("arena_hard")
     assert source_of({"environment": "rubric_absolute", "offline": True}) == OFFLINE
-    with pytest.raises(SettingsError, match=r"environment\.offlin: unknown setting, did you mean offline\?"):
+    with pytest.raises(
+        SettingsError, match=r"environment\.offlin: unknown setting, did you mean offline\?"
+    ):
         source_of({"environment": "rubric_absolute", "offlin": True})
     with pytest.raises(SettingsError, match="expected `environment`, its name"):
         source_of({"settings": {}})

@@ -7,20 +7,30 @@ from typing import Any
 from fastapi.testclient import TestClient
 from nemo_gym.server_utils import ServerClient
 
-from judgegym_trainers.nemo_gym.resources_server import JudgeGymResourcesServer, JudgeGymServerConfig
+from judgegym_trainers.nemo_gym.resources_server import (
+    JudgeGymResourcesServer,
+    JudgeGymServerConfig,
+)
 
 ROWS = Path(__file__).parents[1] / "data" / "example.jsonl"
 
 
 def _response(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"id": "r1", "output": [{"id": "m1", "type": "message", "role": "assistant", "content": content}]}
+    return {
+        "id": "r1",
+        "output": [{"id": "m1", "type": "message", "role": "assistant", "content": content}],
+    }
 
 
 def test_every_example_row_is_verified_and_aggregated() -> None:
     """Each row has a reward of the offline judge, and comes back with its fields."""
     config = JudgeGymServerConfig(
-        host="127.0.0.1", port=8400, entrypoint="app.py", name="judgegym", reward_server={"offline": True}
+        host="127.0.0.1",
+        port=8400,
+        entrypoint="app.py",
+        name="judgegym",
+        reward_server={"offline": True},
     )
     server = JudgeGymResourcesServer(config=config, server_client=ServerClient.model_construct())
     with TestClient(server.setup_webserver(), base_url="http://127.0.0.1:8400") as client:

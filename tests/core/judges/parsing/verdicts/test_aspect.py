@@ -17,7 +17,14 @@ WORDS_OF_VERDICTS = {
 PIECES = st.sampled_from(
     [
         *("{", "}", '"', "'", "\\", ":", ",", "[", "]", '"verdict"', '"reason"', '{"verdict": 1}'),
-        *('{"reason": "r", "verdict": 0}', '"verdict": 1', '"verdict": 0}', "```", "```json\n", "<think>"),
+        *(
+            '{"reason": "r", "verdict": 0}',
+            '"verdict": 1',
+            '"verdict": 0}',
+            "```",
+            "```json\n",
+            "<think>",
+        ),
         *("</think>", "1", "0", "NaN", "1e400", "\n", " ", "\ud800"),
     ]
 )
@@ -72,9 +79,17 @@ def test_a_value_that_is_said_behind_leaves_no_other_verdict(word: str) -> None:
         ]
 
 
-@given(HOSTILE.filter(lambda text: "</think>" not in text), st.booleans(), st.booleans(), st.booleans())
-def test_a_reason_may_say_anything(reason: str, yes: bool, verdict_first: bool, escaped: bool) -> None:
+@given(
+    HOSTILE.filter(lambda text: "</think>" not in text), st.booleans(), st.booleans(), st.booleans()
+)
+def test_a_reason_may_say_anything(
+    reason: str, yes: bool, verdict_first: bool, escaped: bool
+) -> None:
     reason = reason.replace("\ud800", "")
-    fields = {"verdict": int(yes), "reason": reason} if verdict_first else {"reason": reason, "verdict": int(yes)}
+    fields = (
+        {"verdict": int(yes), "reason": reason}
+        if verdict_first
+        else {"reason": reason, "verdict": int(yes)}
+    )
     text = json.dumps(fields, ensure_ascii=escaped)
     assert (binary_verdict(text), verdict_reason(text)) == (yes, reason)

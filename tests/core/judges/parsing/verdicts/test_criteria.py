@@ -6,7 +6,12 @@ import json
 
 import pytest
 
-from judgegym.judges.parsing.criteria import CriterionVerdict, Words, criteria_fault, criteria_verdicts
+from judgegym.judges.parsing.criteria import (
+    CriterionVerdict,
+    Words,
+    criteria_fault,
+    criteria_verdicts,
+)
 from tests.checklists import entry
 
 WORDS: dict[str, Words] = {
@@ -34,7 +39,8 @@ SOUND = said(FIRST, SECOND)
         said(SECOND, FIRST),
         said({**FIRST, "verdict": False}, {**SECOND, "verdict": "some OF it "}),
         said({**FIRST, "verdict": "no"}, SECOND),
-        f"<think>{said({**FIRST, 'verdict': 'met'}, SECOND)}</think>ghjkm: it is not met.\n```json\n{SOUND}\n```",
+        f"<think>{said({**FIRST, 'verdict': 'met'}, SECOND)}</think>ghjkm: it is not met.\n"
+        f"```json\n{SOUND}\n```",
         f"{said(FIRST)} I forgot one:\n{SOUND}",
     ],
 )

@@ -10,7 +10,10 @@ from judgegym.judges.parsing.scores import LOOKED_AT, ScoredAnswer, listwise_fau
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 
 IDS = ("ghjkm", "npqrt")
-FIRST, SECOND = ({"id": own, "explanation": "So.", "score": score} for own, score in zip(IDS, (0.25, 1), strict=True))
+FIRST, SECOND = (
+    {"id": own, "explanation": "So.", "score": score}
+    for own, score in zip(IDS, (0.25, 1), strict=True)
+)
 SCORES = {"ghjkm": ScoredAnswer(0.25, "So."), "npqrt": ScoredAnswer(1.0, "So.")}
 
 
@@ -52,10 +55,16 @@ def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None
         ("They are fine.", 'there is no JSON object with the field "scores"'),
         ("", 'there is no JSON object with the field "scores"'),
         (json.dumps([FIRST, SECOND]), 'there is no JSON object with the field "scores"'),
-        (json.dumps({"result": {"scores": [FIRST, SECOND]}}), 'there is no JSON object with the field "scores"'),
+        (
+            json.dumps({"result": {"scores": [FIRST, SECOND]}}),
+            'there is no JSON object with the field "scores"',
+        ),
         (f"<think>{SOUND}", 'there is no JSON object with the field "scores"'),
         (f"{SOUND}{'x' * LOOKED_AT}", 'there is no JSON object with the field "scores"'),
-        (f"{SOUND} <think> {said(SECOND, {**FIRST, 'score': 1})}", "there is a verdict before `<think>`"),
+        (
+            f"{SOUND} <think> {said(SECOND, {**FIRST, 'score': 1})}",
+            "there is a verdict before `<think>`",
+        ),
         (said(FIRST), "these ids are missing: npqrt"),
         (said(), "these ids are missing: ghjkm, npqrt"),
         (f"{SOUND} {said(FIRST)}", "these ids are missing: npqrt"),
@@ -63,15 +72,30 @@ def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None
         (said(FIRST, SECOND, FIRST), "these ids occur more than once: ghjkm"),
         (said(FIRST, SECOND, {**FIRST, "score": 0.9}), "these ids occur more than once: ghjkm"),
         (said(FIRST, SECOND, {**FIRST, "id": "other"}), 'these are not ids of answers: "other"'),
-        (said(FIRST, {**SECOND, "id": "NPQRT"}), 'these ids are missing: npqrt; these are not ids of answers: "NPQRT"'),
+        (
+            said(FIRST, {**SECOND, "id": "NPQRT"}),
+            'these ids are missing: npqrt; these are not ids of answers: "NPQRT"',
+        ),
         (said(FIRST, {**SECOND, "id": " npqrt"}), 'these are not ids of answers: " npqrt"'),
         (said(FIRST, {**SECOND, "id": "x" * 99}), f'these are not ids of answers: "{"x" * 30}…"'),
-        (said(FIRST, {**SECOND, "id": 2}), 'an entry of "scores" is not a JSON object with the "id"'),
+        (
+            said(FIRST, {**SECOND, "id": 2}),
+            'an entry of "scores" is not a JSON object with the "id"',
+        ),
         (said(FIRST, "npqrt"), 'an entry of "scores" is not a JSON object with the "id"'),
         (json.dumps({"scores": {"ghjkm": 0.1, "npqrt": 0.2}}), '"scores" is not a list'),
-        (SOUND.replace('"score": 1', '"score": 1, "score": 0'), 'a JSON object has the field "score" twice'),
-        (SOUND.replace('"score": 1', '"score": 1, "Score": 0'), 'a JSON object has the field "Score" twice'),
-        (SOUND.replace('"npqrt"', '"npqrt", "id": "ghjkm"'), 'a JSON object has the field "id" twice'),
+        (
+            SOUND.replace('"score": 1', '"score": 1, "score": 0'),
+            'a JSON object has the field "score" twice',
+        ),
+        (
+            SOUND.replace('"score": 1', '"score": 1, "Score": 0'),
+            'a JSON object has the field "Score" twice',
+        ),
+        (
+            SOUND.replace('"npqrt"', '"npqrt", "id": "ghjkm"'),
+            'a JSON object has the field "id" twice',
+        ),
         (SOUND[:-1] + ', "scores": []}', 'a JSON object has the field "scores" twice'),
         (f'{SOUND} or "scores": [', "not the last thing in the text"),
         (f'{SOUND} and {{"id": "npqrt", "score": 0', "not the last thing in the text"),
@@ -86,7 +110,21 @@ def test_text_without_every_id_once_has_no_scores_and_a_reason(text: str, fault:
 @pytest.mark.parametrize(
     "score",
     [
-        *("1.01", "-0.01", "80", "1e999", "-1e999", "NaN", "Infinity", "true", "false", "null", '"0.8"', "[1]", "{}"),
+        *(
+            "1.01",
+            "-0.01",
+            "80",
+            "1e999",
+            "-1e999",
+            "NaN",
+            "Infinity",
+            "true",
+            "false",
+            "null",
+            '"0.8"',
+            "[1]",
+            "{}",
+        ),
         "9" * 400,
     ],
 )
@@ -100,13 +138,19 @@ def test_missing_score_is_none() -> None:
     assert listwise_scores(said(FIRST, {"id": "npqrt"}), IDS) is None
 
 
-@pytest.mark.parametrize(("score", "value"), [("0", 0.0), ("1.0", 1.0), ("1e-3", 0.001), ("-0.0", 0.0), ("0.7", 0.7)])
+@pytest.mark.parametrize(
+    ("score", "value"), [("0", 0.0), ("1.0", 1.0), ("1e-3", 0.001), ("-0.0", 0.0), ("0.7", 0.7)]
+)
 def test_score_in_range_is_read_as_it_is(score: str, value: float) -> None:
     found = listwise_scores(SOUND.replace('"score": 1', f'"score": {score}'), IDS)
-    assert found is not None and found["npqrt"].score == value and type(found["npqrt"].score) is float
+    assert (
+        found is not None and found["npqrt"].score == value and type(found["npqrt"].score) is float
+    )
 
 
-@pytest.mark.parametrize(("explanation", "read"), [(None, ""), (7, ""), (" It\nis. ", "It\nis."), ("\ud800", "�")])
+@pytest.mark.parametrize(
+    ("explanation", "read"), [(None, ""), (7, ""), (" It\nis. ", "It\nis."), ("\ud800", "�")]
+)
 def test_explanation_is_text_or_empty(explanation: object, read: str) -> None:
     found = listwise_scores(said({**FIRST, "explanation": explanation}, SECOND), IDS)
     assert found is not None and found["ghjkm"].explanation == read
@@ -114,9 +158,13 @@ def test_explanation_is_text_or_empty(explanation: object, read: str) -> None:
 
 def test_fault_names_a_few_of_many_ids() -> None:
     ids = [f"id{number}" for number in range(9)]
-    assert listwise_fault(said(), ids) == "these ids are missing: id0, id1, id2, id3, id4 and 4 more"
+    assert (
+        listwise_fault(said(), ids) == "these ids are missing: id0, id1, id2, id3, id4 and 4 more"
+    )
 
 
 def test_place_is_that_of_the_object() -> None:
     text = f"<think>{SOUND}</think> {SOUND} So it is."
-    assert listwise_scores.find(text, IDS) == ParsedVerdict(SCORES, (text.rindex('{"scores'), text.index(" So it is.")))
+    assert listwise_scores.find(text, IDS) == ParsedVerdict(
+        SCORES, (text.rindex('{"scores'), text.index(" So it is."))
+    )

@@ -49,5 +49,7 @@ def test_only_the_letters_shown_count() -> None:
         ("", None, None),
     ],
 )
-def test_the_official_rating_is_the_number_at_the_very_end(text: str, ours: int | None, official: int | None) -> None:
+def test_the_official_rating_is_the_number_at_the_very_end(
+    text: str, ours: int | None, official: int | None
+) -> None:
     assert (rating(text), rating_official(text)) == (ours, official)

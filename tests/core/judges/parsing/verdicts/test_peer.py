@@ -52,7 +52,9 @@ def test_the_last_usable_score_counts() -> None:
         (said("-2"), (-3, 3), -2),
     ],
 )
-def test_score_is_read_on_other_scales(text: str, scale: tuple[int, int], value: int | None) -> None:
+def test_score_is_read_on_other_scales(
+    text: str, scale: tuple[int, int], value: int | None
+) -> None:
     found = score_object(text, scale)
     assert (None if found is None else found.score) == value
 
@@ -61,7 +63,9 @@ def test_a_broken_object_that_quotes_a_whole_one_has_no_score() -> None:
     assert score_object(f'{{"reasoning": "I said {said(60)} before", "score": 85}}') is None
 
 
-@pytest.mark.parametrize("broken", ["{'score': 85}", "{\u201cscore\u201d: 85}", '{reasoning: "n", score: 85}'])
+@pytest.mark.parametrize(
+    "broken", ["{'score': 85}", "{\u201cscore\u201d: 85}", '{reasoning: "n", score: 85}']
+)
 def test_a_last_score_in_json_of_another_kind_is_no_licence_for_a_quoted_one(broken: str) -> None:
     assert score_object(f'I gave {{"reasoning": "old", "score": 40}}. Revised:\n{broken}') is None
     assert score_object(f'{broken}\nThat is: {{"reasoning": "new", "score": 85}}') == (85, "new")

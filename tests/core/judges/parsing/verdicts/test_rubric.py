@@ -36,7 +36,9 @@ def test_a_format_does_not_read_the_other_ones_tag() -> None:
         ((5, 7), "4", None),
     ],
 )
-def test_score_is_read_on_other_scales(scale: tuple[int, int], rest: str, score: int | None) -> None:
+def test_score_is_read_on_other_scales(
+    scale: tuple[int, int], rest: str, score: int | None
+) -> None:
     assert feedback_score(f"[SCORE] {rest}", scale) == score
     assert prometheus_result(f"[RESULT] {rest}", scale) == score
 

@@ -21,13 +21,23 @@ from judgegym.judges.parsing.rubric_scores import (
         ("It is good.\n[SCORE] 4", "It is good."),
         ("[FEEDBACK] It is good.", "It is good."),
         ("Feedback: It is good.", "It is good."),
-        ("[FEEDBACK] (write a feedback for criteria) [SCORE] (1-5)\n[FEEDBACK] It is good. [SCORE] 4", "It is good."),
-        ("[FEEDBACK] It is.\n[SCORE] 2\nNo, rather:\n[FEEDBACK] It is good.\n[SCORE] 4", "It is good."),
+        (
+            "[FEEDBACK] (write a feedback for criteria) [SCORE] (1-5)\n[FEEDBACK] It is good. "
+            "[SCORE] 4",
+            "It is good.",
+        ),
+        (
+            "[FEEDBACK] It is.\n[SCORE] 2\nNo, rather:\n[FEEDBACK] It is good.\n[SCORE] 4",
+            "It is good.",
+        ),
         ("[FEEDBACK] It says [SCORE] 5 of itself.\n[SCORE] 2", "It says [SCORE] 5 of itself."),
         ("<think>[FEEDBACK] Hm. [SCORE] 1</think>[FEEDBACK] It is good. [SCORE] 4", "It is good."),
         ("[FEEDBACK] **Right**, and **short**. [SCORE] 4", "**Right**, and **short**."),
         ("[FEEDBACK]\n* Right.\n* Short.\n\n[SCORE] 4", "* Right.\n* Short."),
-        ("[FEEDBACK] It is right, and it is **short**\n[SCORE] 4", "It is right, and it is **short**"),
+        (
+            "[FEEDBACK] It is right, and it is **short**\n[SCORE] 4",
+            "It is right, and it is **short**",
+        ),
         ("[FEEDBACK]\n\n[SCORE] 4", None),
         ("[SCORE] 4", None),
         ("[FEEDBACK]", None),
@@ -73,13 +83,20 @@ STRICT: list[tuple[str, RubricFormat, bool]] = [
 
 
 @pytest.mark.parametrize(("text", "output_format", "strict"), STRICT)
-def test_strict_feedback_is_the_exact_format(text: str, output_format: RubricFormat, strict: bool) -> None:
+def test_strict_feedback_is_the_exact_format(
+    text: str, output_format: RubricFormat, strict: bool
+) -> None:
     assert is_strict_feedback(text, output_format) is strict
 
 
 def test_the_format_to_the_letter_on_other_scales() -> None:
     text = "[FEEDBACK] It is good. [SCORE] {}"
-    for score, scale, strict in [(10, (0, 10), True), (11, (0, 10), False), (-2, (-2, 2), True), (-3, (-2, 2), False)]:
+    for score, scale, strict in [
+        (10, (0, 10), True),
+        (11, (0, 10), False),
+        (-2, (-2, 2), True),
+        (-3, (-2, 2), False),
+    ]:
         assert is_strict_feedback(text.format(score), "feedback_score", scale) is strict
 
 
@@ -98,5 +115,7 @@ def test_the_format_to_the_letter_on_other_scales() -> None:
         ("No tag at all.", "", None),
     ],
 )
-def test_text_before_the_last_feedback_is_not_in_it(text: str, before: str, feedback: str | None) -> None:
+def test_text_before_the_last_feedback_is_not_in_it(
+    text: str, before: str, feedback: str | None
+) -> None:
     assert (before_feedback(text), feedback_text(text)) == (before, feedback)

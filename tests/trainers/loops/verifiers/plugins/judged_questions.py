@@ -6,7 +6,11 @@ import verifiers.v1 as vf
 
 __all__ = ["Questions"]
 
-QUESTIONS = ("Why is the sky blue?", "What does yeast do in bread?", "Why do leaves fall in autumn?")
+QUESTIONS = (
+    "Why is the sky blue?",
+    "What does yeast do in bread?",
+    "Why do leaves fall in autumn?",
+)
 
 
 class Question(vf.TaskData):
