@@ -288,7 +288,7 @@ def _differences(cell: Cell, runs: int, seed: int) -> Cell:
         judges = (_judged(generator, cell.judge, first), _judged(generator, cell.judge, second))
         labels = (_labelled(first, cell.labels), _labelled(second, cell.labels))
         found = corrected_mean(
-            judges[1] - judges[0], labels[1] - labels[0], kind="mean", ends=UNIT.of_differences
+            judges[1] - judges[0], labels[1] - labels[0], kind="mean", ends=UNIT.difference_ends
         )
         assert isinstance(found, CorrectedMean), found
         cell.add(found, judges[1] - judges[0])

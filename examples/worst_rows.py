@@ -52,7 +52,7 @@ def show_worst(path: Path, count: int) -> None:
             show(f"## completion {number}", completion.answer)
         for title, text in sample.texts.items():
             show(f"## {title}", text)
-        for call in calls.of(uid):
+        for call in calls.select(uid):
             for message in call.messages or ():  # none with --keep_calls=False
                 show(f"## {call.component}, {message['role']}", message["content"])
             show(

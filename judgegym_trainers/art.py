@@ -72,7 +72,7 @@ def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any)
     async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
         if not group.trajectories:
             return group
-        (results,) = await scoring.score([rows_of(group)])
+        (results,) = await scoring.score([make_rows(group)])
         return _judged(group, results, name)
 
     score.scoring = scoring  # type: ignore[attr-defined]  # for `close`
@@ -84,14 +84,14 @@ async def close(function: GroupFunction) -> None:
     await cast(RewardScorer, function.scoring).close()  # type: ignore[attr-defined]  # set above
 
 
-def rows_of(group: TrajectoryGroup) -> list[CompletionRow]:
+def make_rows(group: TrajectoryGroup) -> list[CompletionRow]:
     """The completions of a group.
 
     The prompt is what the policy was given before it first wrote. Where trajectories differ in
     that, it is the messages that all begin with, and the rest belongs to the responses.
     """
     conversations = [trajectory.messages() for trajectory in group.trajectories]
-    starts = map(_first_of_policy, group.trajectories)
+    starts = map(_find_first_policy_turn, group.trajectories)
     prompts = [messages[:start] for messages, start in zip(conversations, starts, strict=True)]
     columns = takewhile(
         lambda turns: all(turn == turns[0] for turn in turns[1:]), zip(*prompts, strict=False)
@@ -105,7 +105,7 @@ def rows_of(group: TrajectoryGroup) -> list[CompletionRow]:
     ]
 
 
-def _first_of_policy(trajectory: Trajectory) -> int:
+def _find_first_policy_turn(trajectory: Trajectory) -> int:
     """The place of the first trainable turn; without one, of the first turn of an assistant."""
     turns = trajectory.messages_and_choices
     trainable = (place for place, turn in enumerate(turns) if isinstance(turn, Choice))

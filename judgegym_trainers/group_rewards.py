@@ -41,9 +41,9 @@ class GroupSettings(RewardSettings):
         if sum(each is not None for each in (self.url, self.judge, self.environment)) != 1:
             raise SettingsError("url: expected one of url, judge and environment")
         if self.environment is not None:
-            from judgegym_trainers.single_turn import source_of  # late: it needs all packages
+            from judgegym_trainers.single_turn import parse_source  # late: it needs all packages
 
-            object.__setattr__(self, "environment", source_of(self.environment))
+            object.__setattr__(self, "environment", parse_source(self.environment))
 
     @property
     def compares(self) -> bool:

@@ -33,13 +33,13 @@ from rich.markup import escape
 
 from judgegym.cli.environments import built_in
 from judgegym.data.rows import Split
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.naming import refuse_unknown
-from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.fields import parse_rubric
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, Choice
@@ -88,7 +88,7 @@ def _rubric(value: object) -> object:
             "expected text, or an object with criteria; a text with a colon needs quotes of its own"
         )
     if isinstance(value, Mapping):
-        rubric_of(value)
+        parse_rubric(value)
         return value
     return whole(value)
 
@@ -151,7 +151,7 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
         raise SettingsError(f"{found}, since inspect writes arguments into its log")
 
 
-def judging_of(
+def configure_scorer(
     kind: str, arguments: Mapping[str, object]
 ) -> tuple[ScorerOptions, RewardScorer, str | None]:
     """What a scorer of a kind asks, and how.
@@ -164,7 +164,7 @@ def judging_of(
         SettingsError: an argument is unknown, wrong, or secret.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
-    settings = [name for name in with_all_choices(JudgeMount).model_fields if name not in _NOT_HERE]
+    settings = [name for name in expand_choices(JudgeMount).model_fields if name not in _NOT_HERE]
     refuse_secrets(given)
     refuse_unknown(given, [*ScorerOptions.model_fields, *settings], prefix=f"{kind}.")
     of_options = {
@@ -234,7 +234,7 @@ _FINISH_REASONS = {"max_tokens": CUT_OFF, "model_length": CUT_OFF}
 TARGET = "target"
 
 
-def row_of(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
+def make_row(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
     """The completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
     metadata = state.metadata or {}
     cells: dict[str, object] = {
@@ -262,7 +262,7 @@ def row_of(state: TaskState, target: Target, options: ScorerOptions) -> Completi
     )
 
 
-def choice_of(state: TaskState) -> Choice:
+def read_choice(state: TaskState) -> Choice:
     """The completion of a sample, with how it ended and the reasoning that inspect keeps apart."""
     if not state.output.choices:
         return Choice(state.output.completion)
@@ -315,7 +315,7 @@ def opened_source(
     # text, too.
     given = {name: value if _is_whole(value) else whole(value) for name, value in settings.items()}
     found = opened(
-        EnvironmentSource.of(
+        EnvironmentSource.from_settings(
             environment, given, config=config, offline=offline, split=cast("Split", split)
         )
     )
@@ -338,17 +338,17 @@ _EPOCHS = (
 )
 
 
-def _scorer_of(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
+def _make_scorer(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
     """Make the scorer of a kind of judge, and register it."""
 
     @scorer(metrics=_METRICS, name=registered(kind))
     def judged(url: str | None = None, **arguments: object) -> Scorer:
         with shown_as_one_line():
-            options, scoring, model = judging_of(kind, {"url": url, **arguments})
+            options, scoring, model = configure_scorer(kind, {"url": url, **arguments})
 
         async def score(state: TaskState, target: Target) -> Score:
             with shown_as_one_line():
-                [rewarded] = await scoring.score_each([row_of(state, target, options)])
+                [rewarded] = await scoring.score_each([make_row(state, target, options)])
             return _score(state, rewarded, {"judge_model": model}, invalid=_NO_RESPONSE)
 
         return score
@@ -363,7 +363,7 @@ def _scorer_of(kind: str, judge: JudgeDefinition) -> Callable[..., Scorer]:
     return cast("Callable[..., Scorer]", judged)
 
 
-SCORERS = {kind: _scorer_of(kind, judge) for kind, judge in JUDGES.items()}
+SCORERS = {kind: _make_scorer(kind, judge) for kind, judge in JUDGES.items()}
 """The scorer of each kind of judge; `judgegym_trainers.inspect_ai.rubric` is that of the kind rubric."""
 
 
@@ -396,7 +396,7 @@ def reward(
 
     async def score(state: TaskState, target: Target) -> Score:
         with shown_as_one_line():
-            [result] = await environment_opened.rewards(str(state.sample_id), [choice_of(state)])
+            [result] = await environment_opened.rewards(str(state.sample_id), [read_choice(state)])
         return _score(state, result, result.metrics, invalid="invalid_response_format")
 
     return score
@@ -466,13 +466,13 @@ def _register(name: str) -> object:
     """Register the task of a built-in environment under its name."""
 
     @task(name=registered(name))
-    def of_environment(
+    def make_environment_task(
         config: str | None = None, split: str = "eval", offline: bool = False, **settings: object
     ) -> Task:
         return environment_task(name, config=config, split=split, offline=offline, **settings)
 
-    of_environment.__doc__ = f"The rows of the environment {name}, scored with its reward."
-    return of_environment
+    make_environment_task.__doc__ = f"The rows of the environment {name}, scored with its reward."
+    return make_environment_task
 
 
 TASKS = {name: _register(name) for name in built_in()}

@@ -107,14 +107,14 @@ def reward_function(
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
     ) -> dict[str, Any]:
-        async def all_of_them() -> list[CompletionReward]:
+        async def gather_rewards() -> list[CompletionReward]:
             samples = zip(queries, prompts, labels, strict=True)
             return await all_results(
                 judged(prompt, response_in(query, prompt), label)
                 for query, prompt, label in samples
             )
 
-        results = run_blocking(all_of_them())
+        results = run_blocking(gather_rewards())
         logs = {
             name: [result.flags[name] for result in results]
             for name in (results[0].flags if results else ())

@@ -122,11 +122,11 @@ class EnvironmentEvaluator:
         """
         from judgegym_trainers.single_turn import (
             opened,
-            source_of,
+            parse_source,
         )  # late: beside a server it is not needed
 
         check(correct_from=correct_from)
-        self.environment = opened(source_of(environment))
+        self.environment = opened(parse_source(environment))
         if self.environment.compares:
             raise SettingsError(
                 "group_judge: rLLM evaluates each episode by itself; choose a judge that sees one"
@@ -158,7 +158,7 @@ def environment_rows(
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    from judgegym_trainers.single_turn import opened, source_of
+    from judgegym_trainers.single_turn import opened, parse_source
 
     return [
         {
@@ -170,7 +170,7 @@ def environment_rows(
             ],
             "category": row.category,
         }
-        for row in opened(source_of(environment)).rows()
+        for row in opened(parse_source(environment)).rows()
     ]
 
 
@@ -249,7 +249,7 @@ class _OfKind(JudgeEvaluator):
             raise TypeError(str(error)) from error
 
 
-def _of_kind(kind: str, judge: JudgeDefinition) -> type[_OfKind]:
+def _make_evaluator(kind: str, judge: JudgeDefinition) -> type[_OfKind]:
     """The evaluator `judgegym_KIND`, for rLLM's entry points."""
     name = f"{kind.title().replace('_', '')}Evaluator"
     text = f"`judgegym_{kind}`: {judge.about}."
@@ -259,7 +259,7 @@ def _of_kind(kind: str, judge: JudgeDefinition) -> type[_OfKind]:
 EVALUATORS = {
     evaluator.__name__: evaluator
     for evaluator in (
-        _of_kind(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_others
+        _make_evaluator(kind, judge) for kind, judge in JUDGES.items() if not judge.needs_others
     )
 }
 """The evaluator of each kind of judge; `judgegym_trainers.rllm:RubricEvaluator` is that of the kind rubric."""

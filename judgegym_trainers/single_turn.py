@@ -30,7 +30,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
-from judgegym.data.task_list import positions_of, uids_of
+from judgegym.data.task_list import index_uids, list_uids
 from judgegym.engine.completions import Clients, Completion, read_completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.settings import EnvSettings
@@ -45,7 +45,7 @@ from judgegym.environments.contract import (
 )
 from judgegym.environments.rollouts.judging import (
     depends_on_group,
-    judge_completions_of,
+    judge_row_completions,
     record_judged,
 )
 from judgegym.judges.config.extras import require
@@ -89,7 +89,7 @@ class EnvironmentSource:
     split: Split = "train"
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         environment: str,
         settings: Mapping[str, object] | None = None,
@@ -124,7 +124,7 @@ class EnvironmentSource:
         return cls(environment, tuple(arguments), split)
 
 
-def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
+def parse_source(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
     """A source as settings name it: itself, the name of an environment, or the arguments of `EnvironmentSource.of`.
 
     Raises:
@@ -133,7 +133,7 @@ def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> Environm
     if isinstance(value, EnvironmentSource):
         return value
     if isinstance(value, str):
-        return EnvironmentSource.of(value)
+        return EnvironmentSource.from_settings(value)
     refuse_unknown(value, _ARGUMENTS, prefix="environment.")
     given = cast("dict[str, Any]", plain(value))
     if not isinstance(given.get("environment"), str) or not isinstance(
@@ -142,7 +142,9 @@ def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> Environm
         raise SettingsError(
             "environment: expected `environment`, its name, and optionally a mapping of `settings`"
         )
-    return EnvironmentSource.of(given.pop("environment"), given.pop("settings", None), **given)
+    return EnvironmentSource.from_settings(
+        given.pop("environment"), given.pop("settings", None), **given
+    )
 
 
 def _argument(name: str, value: object) -> str:
@@ -238,7 +240,7 @@ class OpenedEnvironment:
     @property
     def uids(self) -> Sequence[str]:
         """The ids of all rows, in the order of the dataset."""
-        return uids_of(self._tasks)
+        return list_uids(self._tasks)
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -304,7 +306,7 @@ class OpenedEnvironment:
         read = [read_completion(choice, env.config) for choice in choices]
         try:
             with self._first:
-                judgments, rewards, together = await judge_completions_of(
+                judgments, rewards, together = await judge_row_completions(
                     env, task, [(each,) for each in read]
                 )
         except EndpointOutage as outage:
@@ -349,7 +351,7 @@ class OpenedEnvironment:
         )
 
     def _task(self, uid: str) -> Any:
-        place = positions_of(self._tasks).get(uid)
+        place = index_uids(self._tasks).get(uid)
         if place is None:
             raise DataError(
                 f"{self.name}: no row {uid!r} among the {len(self)} rows of the split "
@@ -417,7 +419,7 @@ def close_all() -> None:
     close_opened()
 
 
-def _after_fork() -> None:
+def _reset_after_fork() -> None:
     """Forget what other threads of the parent were opening: nobody will finish it here."""
     global _CHANGES
     _CHANGES = threading.Lock()
@@ -426,7 +428,7 @@ def _after_fork() -> None:
             del _OPENED[source]
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _open(source: EnvironmentSource) -> OpenedEnvironment:
@@ -440,7 +442,7 @@ def _open(source: EnvironmentSource) -> OpenedEnvironment:
     except BaseException:  # any error, also Ctrl-C: close what is open, and raise it
         BACKGROUND.run(stack.aclose())
         raise
-    BACKGROUND.at_exit(environment.close)
+    BACKGROUND.close_at_exit(environment.close)
     return environment
 
 

@@ -156,7 +156,7 @@ def _settings(args: object) -> RewardSettings:
     Raises:
         SettingsError: one is unknown, or no number where one is needed.
     """
-    settings = RewardSettings.of(getattr(args, "judgegym", None), within="judgegym")
+    settings = RewardSettings.from_settings(getattr(args, "judgegym", None), within="judgegym")
     rm_url = getattr(args, "rm_url", None)
     if settings.url is not None or settings.judge is not None:
         return settings

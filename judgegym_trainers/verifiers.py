@@ -287,7 +287,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         return source
 
 
-def judge_of(kind: str) -> type[ScoreJudge]:
+def find_judge_class(kind: str) -> type[ScoreJudge]:
     """The plugin's class for a kind of judge."""
     return type(
         f"{kind.title().replace('_', '')}Judge",
@@ -321,7 +321,7 @@ class EnvironmentTaskConfig(vf.TaskConfig):
         Raises:
             SettingsError: a setting has no counterpart in JSON.
         """
-        return EnvironmentSource.of(
+        return EnvironmentSource.from_settings(
             environment,
             self.settings,
             config=self.config or None,
@@ -368,7 +368,7 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
     async def judged(self, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
         """What the environment says of the last replies; with its `group_judge`, compared with each other."""
         environment = await asyncio.to_thread(self._opened)
-        return await environment.rewards(self.data.uid, [choice_of(trace) for trace in traces])
+        return await environment.rewards(self.data.uid, [read_choice(trace) for trace in traces])
 
     def record(self, verdict: CompletionReward, trace: vf.Trace, name: str) -> None:
         """Record a verdict under the name of its reward."""
@@ -409,13 +409,13 @@ class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
         return f"{Path(path).resolve()}{colon}{name}" if path.endswith(".py") else str(given)
 
 
-def taskset_of(environment: str) -> type[EnvironmentTaskset]:
+def find_taskset_class(environment: str) -> type[EnvironmentTaskset]:
     """The taskset's class for an environment."""
     name = f"{environment.title().replace('_', '')}Taskset"
     return type(name, (EnvironmentTaskset,), {"ENVIRONMENT": environment, "__module__": __name__})
 
 
-def choice_of(trace: vf.Trace) -> Choice:
+def read_choice(trace: vf.Trace) -> Choice:
     """The policy's last reply, with its reasoning and the reason why it ended."""
     messages = trace.assistant_messages
     reasoning = messages[-1].reasoning_content if messages else None
@@ -543,7 +543,10 @@ def plugin(name: str) -> dict[str, type]:
     what = name.removeprefix("judgegym_")
     found: list[type] = [GroupEnv] if what == "group" else []
     if what in JUDGES:
-        found.append(judge_of(what))
+        found.append(find_judge_class(what))
     if what == "environment" or what in built_in():
-        found += [EnvironmentTaskset if what == "environment" else taskset_of(what), NullHarness]
+        found += [
+            EnvironmentTaskset if what == "environment" else find_taskset_class(what),
+            NullHarness,
+        ]
     return {each.__name__: each for each in found}

@@ -22,10 +22,10 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.clients import resume_command
-from judgegym.datasets.score.command import judge_data, with_data
+from judgegym.datasets.score.command import add_data_flag, judge_data
 from judgegym.datasets.score.input import SKIP_HINT, read_input
-from judgegym.datasets.score.plan import plan_of
-from judgegym.datasets.score.saved import ScoreDetail, response_of
+from judgegym.datasets.score.plan import make_plan
+from judgegym.datasets.score.saved import ScoreDetail, split_response_uid
 from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
 from judgegym.engine.command import interruptible, settings_to_run
 from judgegym.engine.metrics import Metrics
@@ -34,9 +34,9 @@ from judgegym.engine.plan.lines import Plan
 from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.records import Sample, SampleReader
 from judgegym.engine.runs.damaged_lines import read_lines
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, locate_run_directory
 from judgegym.engine.runs.disk import write_atomic
-from judgegym.environments.command_line.offline import with_replicas
+from judgegym.environments.command_line.offline import expand_replicas
 from judgegym.judges.config.reading.help import help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
@@ -120,11 +120,13 @@ def load_command_settings(
         most_used=most_used,
     )
     return settings_to_run(
-        words, page, partial(load, settings, with_data(words), prog=prog, reshape=with_replicas)
+        words,
+        page,
+        partial(load, settings, add_data_flag(words), prog=prog, reshape=expand_replicas),
     )
 
 
-async def prompts_of(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
+async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequence[Message]]:
     """The prompts that a judge would ask about a checked task, in their order; nobody is asked.
 
     Raises:
@@ -165,14 +167,16 @@ def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreT
 def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
     """The settings of `judgegym score` that judge as `settings` say, with some of them changed."""
     values = {**{name: getattr(settings, name) for name in type(settings).model_fields}, **changed}
-    settings_type = ScoreSettings.for_values(values)
+    settings_type = ScoreSettings.select_class(values)
     shared = {name: value for name, value in values.items() if name in settings_type.model_fields}
     return settings_type.model_construct(
         {*settings.model_fields_set, *changed} & {*shared}, **shared
     )
 
 
-def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: str) -> Path | None:
+def resolve_folder(
+    settings: RowsSettings, out: Path | None, *, command: str, data: str
+) -> Path | None:
     """The folder that a command writes to; `None` for a plan that names none.
 
     Args:
@@ -206,7 +210,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         RunDirectoryError: there is a run in it, which is not to be resumed.
     """
     if not resume:
-        check_unused(run_directory_of(folder / JUDGED), OUT)
+        check_unused(locate_run_directory(folder / JUDGED), OUT)
 
 
 async def plan_rows(
@@ -228,11 +232,11 @@ async def plan_rows(
         path = Path(temporary) / ROWS
         path.write_bytes(_lines(rows))
         settings, out = loaded.settings, path.with_name(JUDGED)
-        scored = LoadedSettings(_of_derived(settings, path, out), loaded.origins)
+        scored = LoadedSettings(_make_derived_settings(settings, path, out), loaded.origins)
         earlier = (
-            None if folder is None or not settings.resume else run_directory_of(folder / JUDGED)
+            None if folder is None or not settings.resume else locate_run_directory(folder / JUDGED)
         )
-        return await plan_of(scored, str(path), out, run=earlier, dry=dry)
+        return await make_plan(scored, str(path), out, run=earlier, dry=dry)
 
 
 async def judge_rows(
@@ -269,7 +273,7 @@ async def judge_rows(
         raise SettingsError(
             f"--out: {error.filename or path} cannot be written: {error.strerror}"
         ) from error
-    settings = _of_derived(loaded.settings, path, out)
+    settings = _make_derived_settings(loaded.settings, path, out)
     own = LoadedSettings(settings, loaded.origins)
     result = await judge_data(command[1], own, str(path), out, command, budget or settings.budget())
     samples, again = _samples(rows, result.path), resume_command(settings, command)
@@ -278,7 +282,7 @@ async def judge_rows(
     )
 
 
-def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
+def _make_derived_settings(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     """The settings that judge a file of derived rows."""
     unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
     return score_settings(
@@ -316,7 +320,7 @@ def _samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail
     found, reader = [dict[int, Sample[ScoreDetail]]() for _ in rows], SampleReader(ScoreDetail)
     for name in (SAMPLES, FAILURES):
         for _, sample in read_lines(run / name, lambda line: reader.read(line.data)):
-            row, place = response_of(sample.uid)
+            row, place = split_response_uid(sample.uid)
             found[row][place or 0] = sample
     return {
         uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)

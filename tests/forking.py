@@ -224,12 +224,12 @@ def _compose_settings() -> None:
     from judgegym.cli.environments import built_in, load_environment
     from judgegym.datasets.score.settings import ScoreSettings
     from judgegym.environments.command_line.arguments import settings_type
-    from judgegym.judges.config.composed import compose, with_all_choices
+    from judgegym.judges.config.composed import compose, expand_choices
     from judgegym.server.settings import RewardServerSettings
 
     of_environments = [settings_type(load_environment(name)) for name in built_in()]
     for settings in (*of_environments, ScoreSettings, RewardServerSettings):
-        with_all_choices(settings)
+        expand_choices(settings)
         compose(settings, {})
 
 

@@ -23,7 +23,7 @@ from judgegym.judges.parsing.labels import (
     verdict_reason,
 )
 from judgegym.judges.parsing.rubric_scores import (
-    before_feedback,
+    cut_feedback,
     feedback_score,
     feedback_text,
     is_strict_feedback,
@@ -36,7 +36,7 @@ from judgegym.judges.parsing.scores import (
     rating_official,
     score_object,
 )
-from judgegym.judges.parsing.thinking import after_thinking, split
+from judgegym.judges.parsing.thinking import cut_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictParser
 
 _UPPER_TO_LOWER = {code: code + 32 for code in range(65, 91)}
@@ -504,10 +504,10 @@ CHECKS: Mapping[str, Callable[[str], str | None]] = {
     "feedback_score": _tagged("[SCORE]", feedback_score),
     "prometheus_result": _tagged("[RESULT]", prometheus_result),
     "feedback_text": _is_in(feedback_text),
-    "before_feedback": _is_in(before_feedback),
+    "cut_feedback": _is_in(cut_feedback),
     "is_strict_feedback": _strict,
     "prose_before": _is_in(_score_before),
-    "after_thinking": _is_in(after_thinking),
+    "cut_thinking": _is_in(cut_thinking),
     "thinking.split": _split,
 }
 """What is wrong with a parser's result, by the parser's name."""
@@ -526,10 +526,10 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "feedback_score": feedback_score,
     "prometheus_result": prometheus_result,
     "feedback_text": feedback_text,
-    "before_feedback": before_feedback,
+    "cut_feedback": cut_feedback,
     "is_strict_feedback": lambda text: is_strict_feedback(text, "feedback_score"),
     "prose_before": _score_before,
-    "after_thinking": after_thinking,
+    "cut_thinking": cut_thinking,
     "thinking.split": split,
 }
 """The parsers by name."""

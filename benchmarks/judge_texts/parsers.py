@@ -19,7 +19,7 @@ from random import Random
 from benchmarks.judge_texts.oracle import PARSERS
 from benchmarks.judge_texts.texts import IDS
 from benchmarks.measured import Measured, report, results_option
-from judgegym.eval_environments.arena.standings import style_of
+from judgegym.eval_environments.arena.standings import measure_style
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt
@@ -32,7 +32,7 @@ from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.criteria import criteria_verdicts
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.rubric_scores import (
-    before_feedback,
+    cut_feedback,
     feedback_score,
     feedback_text,
     is_strict_feedback,
@@ -89,7 +89,7 @@ def rubric_reading(text: str) -> object:
         feedback_score(text),
         is_strict_feedback(text, "feedback_score"),
         feedback_text(text),
-        before_feedback(text),
+        cut_feedback(text),
     )
 
 
@@ -101,7 +101,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     ),
     "rubrics: score and feedback": rubric_reading,
     "json_objects.last_first": objects,
-    "style_of": style_of,
+    "measure_style": measure_style,
     "chat_tokens.plain_prompt": plain_prompt,
     "chat_tokens.plain_response": plain_response,
     "turns: transcript and shared_turns": conversation,

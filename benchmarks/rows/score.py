@@ -32,7 +32,7 @@ from benchmarks.measured import Measured, report, results_option
 from benchmarks.rows.evaluate import endpoint as lean_endpoint
 from benchmarks.rows.plain import Looped, posted, write_bodies
 from benchmarks.rows.texts import is_shared, write_rows
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.recorded_calls import CALLS
 
 PART = "score"
@@ -111,7 +111,7 @@ def taken(
             with ENDPOINTS[which]() as url:
                 command = scored(data, out, url, options.in_flight, judge)
             if not bodies.exists():
-                write_bodies(run_directory_of(out), bodies)
+                write_bodies(locate_run_directory(out), bodies)
             with ENDPOINTS[which]() as url:
                 found.append(Turn(command, posted(bodies, url, options.in_flight)))
             print(f"{judge}, {rows} rows, {which}: {found[-1]}", flush=True)
@@ -159,7 +159,7 @@ def scored(data: Path, out: Path, url: str, in_flight: int, judge: str) -> Comma
     Raises:
         RuntimeError: it failed.
     """
-    run, log = run_directory_of(out), out.with_suffix(".log")
+    run, log = locate_run_directory(out), out.with_suffix(".log")
     for path in (out, *(run.iterdir() if run.exists() else ())):
         path.unlink(missing_ok=True)
     words = [

@@ -34,7 +34,7 @@ _PAGE = "---\nsearch: {{exclude: true}}\nhide: [toc]\n---\n\n# {name}\n\n"
 _BLOCK = _PAGE + '`````` {{.{language} title="{path}"}}\n{text}\n``````\n'
 
 
-def source_of(page: str) -> str:
+def parse_source(page: str) -> str:
     """The path in the repository of a page by its name in the site: `files/ARCHITECTURE.md`, `files/a/judge.py.md`."""
     if not page.startswith(_FOLDER):
         return f"docs/{page}"
@@ -74,7 +74,7 @@ def target_of(path: str, link: str) -> str:
 
 def add_linked(files: Files, config: MkDocsConfig) -> None:
     """Add what the pages lead to, and what this leads to in its turn."""
-    waiting = [source_of(file.src_uri) for file in files.documentation_pages()]
+    waiting = [parse_source(file.src_uri) for file in files.documentation_pages()]
     known = set(waiting)
     while waiting:
         for path in _linked(waiting.pop()):

@@ -148,7 +148,7 @@ def _model_lines(model: type, indent: str) -> Iterator[str]:
 
 def _field_lines(name: str, annotation: Any, about: str, indent: str) -> Iterator[str]:
     comment = f"  # {about}" if about else ""
-    inner, is_null = _without_null(annotation)
+    inner, is_null = _drop_null(annotation)
     mark = "|null" if is_null else ""
     element = _element(inner)
     if element in _CUT:
@@ -176,7 +176,7 @@ def _element(annotation: Any) -> Any:
     return arguments[-1] if arguments and get_origin(annotation) is not Literal else None
 
 
-def _without_null(annotation: Any) -> tuple[Any, bool]:
+def _drop_null(annotation: Any) -> tuple[Any, bool]:
     if get_origin(annotation) not in (Union, types.UnionType):
         return annotation, False
     members = [member for member in get_args(annotation) if member is not type(None)]
@@ -186,7 +186,7 @@ def _without_null(annotation: Any) -> tuple[Any, bool]:
 
 def _kind(annotation: Any) -> str:
     """A type in words."""
-    inner, is_null = _without_null(annotation)
+    inner, is_null = _drop_null(annotation)
     origin = get_origin(inner)
     if origin in (Union, types.UnionType):
         kinds = {_kind(member) for member in get_args(inner)}
@@ -203,7 +203,7 @@ def _kind(annotation: Any) -> str:
 
 
 def _plural(annotation: Any) -> str:
-    inner, is_null = _without_null(annotation)
+    inner, is_null = _drop_null(annotation)
     words = "objects" if is_dataclass(inner) else _MANY[_kind(inner)]
     return f"{words} or nulls" if is_null else words
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from documents import LINK, ROOT, add_linked, page_of, source_of, target_of
+from documents import LINK, ROOT, add_linked, page_of, parse_source, target_of
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -27,7 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Show notebooks, and let links that leave `docs/` lead to what the site has of the files."""
-    here, source = posixpath.dirname(page.file.src_uri), source_of(page.file.src_uri)
+    here, source = posixpath.dirname(page.file.src_uri), parse_source(page.file.src_uri)
     if not source.endswith(".md"):
         return markdown
 

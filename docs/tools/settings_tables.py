@@ -23,10 +23,10 @@ from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.environments.command_line.arguments import process_defaults, settings_type
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.reading.help import in_order_of_use
+from judgegym.judges.config.reading.help import sort_by_use
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.server.settings import RewardServerSettings
@@ -98,18 +98,18 @@ def _env(*groups: str) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    model = with_all_choices(load_environment("aspect_critique").config_type)
+    model = expand_choices(load_environment("aspect_critique").config_type)
     own = _of_groups() - EnvConfig.model_fields.keys()
     return _rows(setting for setting in declared_settings(model, "env.") if setting.field in own)
 
 
 def _of_groups() -> set[str]:
-    return {*with_all_choices(GroupJudgeSettings).model_fields}
+    return {*expand_choices(GroupJudgeSettings).model_fields}
 
 
 def _own(environment: str) -> Iterator[Row]:
     """Settings that not every environment has, and those of all with a default of its own."""
-    model = with_all_choices(load_environment(environment).config_type)
+    model = expand_choices(load_environment(environment).config_type)
     shared = set(EnvConfig.model_fields)
     if issubclass(model, GroupJudgeSettings):
         shared |= _of_groups() - model.answer_judge.model_fields.keys()
@@ -121,7 +121,7 @@ def _own(environment: str) -> Iterator[Row]:
         if setting.field in everywhere and _cells(setting) != _cells(everywhere[setting.field])
     ]
     yield from _rows(own)
-    for row, setting in zip(_rows(changed), in_order_of_use(changed), strict=True):
+    for row, setting in zip(_rows(changed), sort_by_use(changed), strict=True):
         elsewhere = in_words(everywhere[setting.field].default) or "unset"
         yield Row(
             row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts
@@ -137,7 +137,7 @@ def _flat(
         return _rows(
             (
                 each
-                for each in declared_settings(with_all_choices(settings), verb=USED_BY)
+                for each in declared_settings(expand_choices(settings), verb=USED_BY)
                 if each.group in groups
             ),
             most_used=most_used,
@@ -153,7 +153,7 @@ def _judge(*kinds: str) -> Iterator[Row]:
         field for model in models for field in model.model_fields
     } - JudgeSettings.model_fields.keys()
     return _rows(
-        each for each in declared_settings(with_all_choices(ScoreSettings)) if each.field in own
+        each for each in declared_settings(expand_choices(ScoreSettings)) if each.field in own
     )
 
 
@@ -162,7 +162,7 @@ def _flags(command: str) -> Iterator[Row]:
     entry = find_command(command)
     assert entry is not None, command
     for action in (
-        entry.load().parser_of(f"judgegym {command}")._actions
+        entry.load().make_parser(f"judgegym {command}")._actions
     ):  # argparse has no public list
         if action.dest == "help":
             continue
@@ -173,14 +173,14 @@ def _flags(command: str) -> Iterator[Row]:
         )
         default = "" if action.default in (None, False, argparse.SUPPRESS) else str(action.default)
         about = (action.help or "").replace(" (default: %(default)s)", "").replace("%%", "%")
-        yield Row(name, _kind_of(action), default, _sentence(about))
+        yield Row(name, _make_label_converter(action), default, _sentence(about))
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{' '.join(text[1:].split())}."
 
 
-def _kind_of(action: argparse.Action) -> str:
+def _make_label_converter(action: argparse.Action) -> str:
     if action.choices is not None:
         return "|".join(map(str, action.choices))
     if action.nargs == 0:
@@ -195,7 +195,7 @@ def _kind_of(action: argparse.Action) -> str:
 
 
 def _rows(settings: Iterable[DeclaredSetting], *, most_used: Sequence[str] = ()) -> Iterator[Row]:
-    for setting in in_order_of_use(settings, most_used):
+    for setting in sort_by_use(settings, most_used):
         name, kind, default, about = _cells(setting)
         if name.startswith("env.") and setting.field in _OF_PROCESS:
             about += f" (process: {in_words(_OF_PROCESS[setting.field])}.)"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judgegym.data.rows import Split, by_uid, load_rows
+from judgegym.data.rows import Split, index_by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator
@@ -123,8 +123,8 @@ class ConstitutionEnv(JudgedEnv[ConstitutionConfig, Question, Breaches]):
     )
 
     def tasks(self, split: Split) -> Sequence[Question]:  # which rows?
-        rows = by_uid(load_rows(self.config.dataset, split="train"), numbered=True)
-        return TaskList.of(
+        rows = index_by_uid(load_rows(self.config.dataset, split="train"), numbered=True)
+        return TaskList.from_rows(
             rows,
             lambda uid, row: Question(
                 uid, row.text("question", "prompt"), row.optional_text("category")

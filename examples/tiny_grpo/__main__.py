@@ -21,13 +21,13 @@ from examples.tiny_grpo.children import ChildFailed
 from examples.tiny_grpo.compare import compare
 from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
 from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
-from examples.tiny_grpo.judge import add_fault_flags, words_of
+from examples.tiny_grpo.judge import add_fault_flags, render_comparison
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import HACKED, SCRIPTED, SEVERAL_TURNS, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
-from judgegym.engine.command import StopSignal, until_stopped
+from judgegym.engine.command import StopSignal, run_until_stopped
 from judgegym.engine.terminal.output import say, warn
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
@@ -154,7 +154,7 @@ def _chosen(
 ) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:
     """The tasks, or the comparisons in their place, and the faults of the judge."""
     try:
-        faults = words_of(given, _JUDGE)
+        faults = render_comparison(given, _JUDGE)
     except ValueError as error:
         made.error(f"--{_JUDGE}{error}")
     if given.compare is not None:
@@ -201,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: Options) -> int:
     try:
-        return asyncio.run(until_stopped(train(options)))
+        return asyncio.run(run_until_stopped(train(options)))
     except ChildFailed as error:
         warn(str(error))
         return 1

@@ -53,7 +53,7 @@ class OneOrder(ArenaHardEnv):
         question = games.game(task.judge_task(completion.answer), "model_is_a", "game_1")
         answers = await ask_question(self.clients.judge, self.config, question)
         game, calls, suspects = (
-            Game.of("model_is_a", answers),
+            Game.from_answers("model_is_a", answers),
             answers.calls,
             question.prompt.suspects,
         )

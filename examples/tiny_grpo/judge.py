@@ -142,7 +142,7 @@ def judging(script: Script, host: str = "127.0.0.1", port: int = 0) -> Iterator[
     listener = process.listen(host, port)
     served = BACKGROUND.submit(_serve(script, listener))
     try:
-        yield process.url_of(listener)
+        yield process.make_url(listener)
     finally:
         served.cancel()
 
@@ -199,7 +199,7 @@ def script_of(options: argparse.Namespace, prefix: str = "") -> Script:
     return replace(Script(), **_given(options, prefix))
 
 
-def words_of(options: argparse.Namespace, prefix: str = "") -> tuple[str, ...]:
+def render_comparison(options: argparse.Namespace, prefix: str = "") -> tuple[str, ...]:
     """The flags that a command line names, as those of this program; raises the `ValueError` of a wrong value."""
     script_of(options, prefix)
     return tuple(f"--{name}={value}" for name, value in _given(options, prefix).items())
@@ -231,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     except (OSError, OverflowError) as error:
         parser.error(f"cannot listen on --port {options.port}: {error}")
-    print(f"listening on {process.url_of(listener)}", flush=True)
+    print(f"listening on {process.make_url(listener)}", flush=True)
     try:
         return asyncio.run(_serve(script, listener, until_signal=True))
     except KeyboardInterrupt:  # before the event loop took the signal over

@@ -16,9 +16,9 @@ from judgegym.api.session import WithSession, in_sync, listed, optional_text, sh
 from judgegym.judges.conversations.messages import (
     ChatTurn,
     TextOrMessages,
-    answer_of,
     answer_turns,
-    text_of,
+    render_completion,
+    render_conversation,
 )
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -51,9 +51,14 @@ class GroupTable(JudgmentTable[MemberDetail]):
         >>> from judgegym.judges.core.judgment import Judgment, Status
         >>> seen = MemberDetail((Look(2, 2, 0.9), Look(1, 2, 0.8)), own=0.85)
         >>> failed = Judgment(None, Status.UNPARSABLE, explanation="no verdict")
-        >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed),
-        OrderAgreement(1, 1))) the orders agree on 1 of 1 pairs answer  score  status      seen
-        explanation ────────────────────────────────────────────────────────────────────────────
+        >>> print(
+        ...     GroupTable(
+        ...         ("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed), OrderAgreement(1, 1)
+        ...     )
+        ... )
+        the orders agree on 1 of 1 pairs
+        answer  score  status      seen                                  explanation
+        ────────────────────────────────────────────────────────────────────────────
         4       0.85   ok          place 2 of 2: 0.9; place 1 of 2: 0.8
         5       –      unparsable                                        no verdict
     """
@@ -123,8 +128,10 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         parted = listed(answers, "answers", conversation)
         asked, anchor = conversation(question, "the question"), optional_text(baseline, "baseline")
         try:
-            said, traces = tuple(map(answer_of, parted)), tuple(map(answer_turns, parted))
-            task = answered(JudgeTask(text_of(asked), said, traces=traces), self.settings)
+            said, traces = tuple(map(render_completion, parted)), tuple(map(answer_turns, parted))
+            task = answered(
+                JudgeTask(render_conversation(asked), said, traces=traces), self.settings
+            )
         except UnseenPart as error:
             raise DataError(str(error)) from None
         compared = replace(
@@ -157,9 +164,12 @@ class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=List
     Without criteria it scores how well an answer does what was asked.
 
     Example:
-        >>> with ListwiseJudge("The number of legs is right.", offline=True, listwise_orders=2) as
-        judge: ...     table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A
-        spider has eight legs."])
+        >>> with ListwiseJudge(
+        ...     "The number of legs is right.", offline=True, listwise_orders=2
+        ... ) as judge:
+        ...     table = judge.judge_sync(
+        ...         "How many legs has a spider?", ["Eight.", "Six.", "A spider has eight legs."]
+        ...     )
         >>> all(0 <= score <= 1 for score in table.scores), table.orders.pairs, len(table[0].calls)
         (True, 3, 2)
     """
@@ -170,8 +180,9 @@ class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=Tourn
 
     Example:
         >>> with TournamentJudge(offline=True, schedule="all") as judge:
-        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine.", "Six."],
-        baseline="Eight.")
+        ...     table = judge.judge_sync(
+        ...         "Name a prime.", ["Seven is a prime.", "Nine.", "Six."], baseline="Eight."
+        ...     )
         >>> all(0 < score < 1 for score in table.scores), len(table[0].calls)
         (True, 12)
     """

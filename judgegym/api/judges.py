@@ -39,7 +39,7 @@ from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.judge import RuleDetail, RuleTaskJudge
 from judgegym.judges.rules.settings import RuleSettings
-from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.fields import make_judge_task
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.registry import TASK_FIELDS, built_in_kind
 from judgegym.judges.scorers.settings import AnyJudgeSettings
@@ -52,8 +52,9 @@ class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory
 
     Example:
         >>> judge = RubricJudge("Does the answer name the right number?", offline=True)
-        >>> table = judge.judge_sync("How many legs has a spider?", ["Eight.", "Six.", "A spider has
-        eight legs."])
+        >>> table = judge.judge_sync(
+        ...     "How many legs has a spider?", ["Eight.", "Six.", "A spider has eight legs."]
+        ... )
         >>> len(table), all(1 <= score <= 5 for score in table.scores)
         (3, True)
         >>> judge.close()
@@ -124,8 +125,9 @@ class ChecklistJudge(
     Example:
         >>> cites = {"name": "cites", "text": "Names a source.", "points": 5}
         >>> with ChecklistJudge(criteria=[cites, "Is short."], offline=True) as judge:
-        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight, says Linnaeus.",
-        "Six."])
+        ...     table = judge.judge_sync(
+        ...         "How many legs has a spider?", ["Eight, says Linnaeus.", "Six."]
+        ...     )
         >>> [criterion.name for criterion in table[0].detail.criteria]
         ['cites', 'criterion_2']
     """
@@ -273,8 +275,9 @@ class ArenaHardJudge(OpenJudge[ArenaDetail], settings=ArenaJudgeSettings, factor
 
     Example:
         >>> with ArenaHardJudge(offline=True) as judge:
-        ...     table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Nine."],
-        baseline="Eight.")
+        ...     table = judge.judge_sync(
+        ...         "Name a prime.", ["Seven is a prime.", "Nine."], baseline="Eight."
+        ...     )
         >>> [label in ("win", "tie", "loss") for label in (judgment.label for judgment in table)]
         [True, True]
     """
@@ -327,8 +330,9 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
 
     Example:
         >>> with RuleJudge(rule="number") as judge:
-        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41", "I do not know."],
-        reference="42")
+        ...     table = judge.judge_sync(
+        ...         "What is 6 * 7?", ["It is 42.", "41", "I do not know."], reference="42"
+        ...     )
         >>> table.scores, table[2].detail.says
         ([1.0, 0.0, None], False)
     """
@@ -353,9 +357,9 @@ class RuleJudge(OpenJudge[RuleDetail], settings=RuleSettings, factory=RuleTaskJu
         return JudgeTask(question, (answer,), optional_text(reference, "reference"), context=shown)
 
 
-def _of_kind(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
+def _resolve_settings_type(settings: type[JudgeSettings]) -> type[AnyJudgeSettings]:
     """The settings of a judge that is made of judges, as its signature shows them."""
-    return AnyJudgeSettings.with_choices((f"judge={built_in_kind(settings)}",))
+    return AnyJudgeSettings.add_choices((f"judge={built_in_kind(settings)}",))
 
 
 class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=open_judge):
@@ -408,17 +412,21 @@ class _MadeOfJudges(OpenJudge[PartsDetail], settings=AnyJudgeSettings, factory=o
             "criteria": criteria,
         }
         try:
-            return judge_task_of(question, (answer,), shown)
+            return make_judge_task(question, (answer,), shown)
         except ValueError as error:
             raise DataError(str(error)) from error
 
 
-class RewardJudge(_MadeOfJudges, settings=_of_kind(CompositeJudgeSettings), factory=open_judge):
+class RewardJudge(
+    _MadeOfJudges, settings=_resolve_settings_type(CompositeJudgeSettings), factory=open_judge
+):
     """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
 
     Example:
-        >>> parts = {"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric",
-        "weight": 0.5}}
+        >>> parts = {
+        ...     "maths": {"judge": "rule", "rule": "number"},
+        ...     "style": {"judge": "rubric", "weight": 0.5},
+        ... }
         >>> with RewardJudge(reward=parts, offline=True) as judge:
         ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41"], reference="42")
         >>> [table[0].detail.parts[0].score, table[1].detail.parts[0].score]
@@ -436,7 +444,7 @@ class RewardJudge(_MadeOfJudges, settings=_of_kind(CompositeJudgeSettings), fact
         )
 
 
-class Jury(_MadeOfJudges, settings=_of_kind(JurySettings), factory=open_judge):
+class Jury(_MadeOfJudges, settings=_resolve_settings_type(JurySettings), factory=open_judge):
     """Scores answers by several judges, whose scores make one.
 
     Example:
@@ -457,7 +465,7 @@ class Jury(_MadeOfJudges, settings=_of_kind(JurySettings), factory=open_judge):
         )
 
 
-class Cascade(_MadeOfJudges, settings=_of_kind(CascadeSettings), factory=open_judge):
+class Cascade(_MadeOfJudges, settings=_resolve_settings_type(CascadeSettings), factory=open_judge):
     """Scores answers by a cheap judge, and by a strong one where the cheap one is not sure; each answer by itself.
 
     Example:
@@ -478,7 +486,7 @@ class Cascade(_MadeOfJudges, settings=_of_kind(CascadeSettings), factory=open_ju
         )
 
 
-class Steps(_MadeOfJudges, settings=_of_kind(StepsSettings), factory=open_judge):
+class Steps(_MadeOfJudges, settings=_resolve_settings_type(StepsSettings), factory=open_judge):
     """Scores each step of an agent's trace by a judge, and makes one score of them; a text is one step.
 
     Example:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from judgegym.api.group_judges import Messages, conversation
 from judgegym.api.results import EMPTY, NOT_JUDGED, OWN_COLUMNS, JudgmentTable
 from judgegym.api.session import WithSession, in_sync, listed, text
-from judgegym.judges.conversations.messages import answer_of, answer_turns
+from judgegym.judges.conversations.messages import answer_turns, render_completion
 from judgegym.judges.conversations.turns import Turn, UnseenPart
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge, SingleJudge
@@ -41,7 +41,7 @@ def _answer(value: object, name: str) -> tuple[str, tuple[Turn, ...]]:
     """
     given = conversation(value, name)
     try:
-        return answer_of(given), answer_turns(given)
+        return render_completion(given), answer_turns(given)
     except UnseenPart as error:
         raise DataError(f"{name}: {error}") from None
 
@@ -216,7 +216,7 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
             is_blank = not self.settings.shown(answers[place]).text.strip()
             judgment = EMPTY if is_blank else await judge.judge(tasks[place])
             if judgment.status.is_failure:
-                judgment = replace(judgment, explanation=self._without_flags(judgment.explanation))
+                judgment = replace(judgment, explanation=self._name_arguments(judgment.explanation))
             judgments[place] = judgment
             done += 1
             failed += judgment.status.is_failure
@@ -237,7 +237,7 @@ class OpenJudge(WithSession[Judge[DetailT]], Generic[DetailT]):
             )
             rest = "its failures are the places of the rows to judge again"
             stop.args = (
-                f"{self._without_flags(str(stop))}\n{table.judged_words}: `table` of this error "
+                f"{self._name_arguments(str(stop))}\n{table.judged_words}: `table` of this error "
                 f"has them{how}; {rest}",
             )
             raise

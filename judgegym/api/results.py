@@ -102,8 +102,9 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     Example:
         >>> from judgegym.judges.core.judgment import Judgment, Status
-        >>> table = JudgmentTable(("4", "5"), (Judgment(1.0, Status.OK, "win"), Judgment(None,
-        Status.JUDGE_FAILED)))
+        >>> table = JudgmentTable(
+        ...     ("4", "5"), (Judgment(1.0, Status.OK, "win"), Judgment(None, Status.JUDGE_FAILED))
+        ... )
         >>> table.scores
         [1.0, None]
         >>> print(table)

@@ -196,12 +196,12 @@ class WithSession(Generic[JudgeT]):
                         client = await open_client(stack, settings, identity=identity)
                         self._judge = self._factory(self.settings, client)
                     except SettingsError as error:
-                        raise SettingsError(self._without_flags(str(error))) from None
+                        raise SettingsError(self._name_arguments(str(error))) from None
                     self._stack = stack.pop_all()
-                BACKGROUND.at_exit(self._close)
+                BACKGROUND.close_at_exit(self._close)
             return self._judge
 
-    def _without_flags(self, words: str) -> str:
+    def _name_arguments(self, words: str) -> str:
         """A message with the names of arguments in place of flags: `judge_base_url` for `--judge_base_url`."""
         names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
         return re.sub(rf"--({names})\b", r"\1", words)

@@ -27,11 +27,11 @@ class Command:
     The module defines
 
         def main(argv: Sequence[str], *, prog: str) -> int: ...
-        def parser_of(prog: str) -> argparse.ArgumentParser: ...
+        def make_parser(prog: str) -> argparse.ArgumentParser: ...
 
     `main` runs the command. `argv` are the words behind its name, `prog` is what the user has typed
     up to its name, for usage and messages. It returns the exit code; a `judgegym.SettingsError` is
-    printed as one message, with code 2. `parser_of` returns the arguments for shell completion;
+    printed as one message, with code 2. `make_parser` returns the arguments for shell completion;
     without it, the command's arguments are not completed.
 
     Attributes:

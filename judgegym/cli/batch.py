@@ -39,15 +39,15 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Returns:
         The exit code: 0; 1 if the provider refuses to say, or to cancel; 2 if there is no such run.
     """
-    options = parser_of(prog).parse_args(argv)
+    options = make_parser(prog).parse_args(argv)
     return exit_code(
         lambda: asyncio.run(
-            _show(_run_of(options.run), options.api_key_env, is_cancelled=options.cancel)
+            _show(_find_run(options.run), options.api_key_env, is_cancelled=options.cancel)
         )
     )
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     parser.add_argument(
@@ -64,17 +64,17 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _run_of(path: Path) -> Path:
+def _find_run(path: Path) -> Path:
     """Find the run directory with the batches.
 
     Raises:
         DataError: there is no such run, or it has no batches.
     """
     require("environments")
-    from judgegym.engine.runs.directory import run_directory_of
+    from judgegym.engine.runs.directory import locate_run_directory
     from judgegym.engine.runs.recorded_calls import BATCHES
 
-    run = path if path.is_dir() else run_directory_of(path)
+    run = path if path.is_dir() else locate_run_directory(path)
     if not path.exists() and not run.exists():
         raise DataError(f"{path}: there is no such run directory, nor a file with a run beside it")
     if not (run / BATCHES).exists():

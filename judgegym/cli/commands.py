@@ -20,7 +20,12 @@ from judgegym.cli import Command
 from judgegym.cli.environments import FORMS, environment_names, load_environment
 from judgegym.environments.command_line.program import VERBS, Program
 from judgegym.judges.config import entry_points
-from judgegym.judges.config.entry_points import EntryPoint, by_name, importing, read_entry_points
+from judgegym.judges.config.entry_points import (
+    EntryPoint,
+    importing,
+    index_by_name,
+    read_entry_points,
+)
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import install_command
 from judgegym.judges.core.naming import did_you_mean
@@ -132,7 +137,7 @@ def find_command(name: str) -> Command | None:
     """
     if name in COMMANDS:
         return COMMANDS[name]
-    point = by_name(read_entry_points(entry_points.COMMANDS, COMMANDS)).get(name)
+    point = index_by_name(read_entry_points(entry_points.COMMANDS, COMMANDS)).get(name)
     return None if point is None else _load_command(point)
 
 

@@ -26,7 +26,7 @@ put this into the shell's start-up file:
   fish  ~/.config/fish/config.fish   judgegym completion fish | source"""
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command."""
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -45,7 +45,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Raises:
         MissingExtraError: argcomplete is not installed.
     """
-    shell = parser_of(prog).parse_args(argv).shell
+    shell = make_parser(prog).parse_args(argv).shell
     require("completion")
     from argcomplete.shell_integration import shellcode  # late: it is an extra
 
@@ -80,7 +80,7 @@ def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
     if name not in VERBS:
         command = find_command(name)
         assert command is not None  # else the line is wrong: see `complete`
-        return 1, command.load().parser_of(name)
+        return 1, command.load().make_parser(name)
     if len(words) == 1:
         return 1, _words(dict.fromkeys(environment_names(), "environment"), "--help", ending="py")
     return 2, _settings(name, words[1])

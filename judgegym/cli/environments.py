@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 from judgegym.judges.config.entry_points import (
     ENVIRONMENTS,
     EntryPoint,
-    by_name,
     importing,
+    index_by_name,
     read_entry_points,
 )
 from judgegym.judges.core.naming import did_you_mean
@@ -48,7 +48,7 @@ def built_in() -> Mapping[str, str]:
 
 def installed_environments() -> Mapping[str, EntryPoint]:
     """The environments of installed distributions, by name; `load_environment` tells why one cannot be used."""
-    points = by_name(read_entry_points(ENVIRONMENTS, built_in()))
+    points = index_by_name(read_entry_points(ENVIRONMENTS, built_in()))
     return {name.replace("-", "_"): point for name, point in points.items()}
 
 
@@ -114,7 +114,7 @@ def load_installed(point: EntryPoint) -> type[JudgedEnv[Any, Any, Any]]:
     return value
 
 
-def _module_of(path: Path) -> ModuleType:
+def _load_module(path: Path) -> ModuleType:
     """The module of a file, run as `python file.py` runs it but under another name than `__main__`."""
     spec = spec_from_file_location(f"__{path.stem}__", path)  # no name that another module has
     assert spec is not None and spec.loader is not None  # it ends with .py
@@ -138,7 +138,7 @@ def _loaded(word: str, place: Path | str) -> ModuleType:
     if isinstance(place, Path) and place.suffix != ".py":
         raise SettingsError(f"{word}: not a Python file; expected {FORMS}")
     with importing(word):
-        return _module_of(place) if isinstance(place, Path) else importlib.import_module(place)
+        return _load_module(place) if isinstance(place, Path) else importlib.import_module(place)
 
 
 def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:

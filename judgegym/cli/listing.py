@@ -48,7 +48,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Raises:
         SettingsError: there is no such environment.
     """
-    words = parser_of(prog).parse_args(argv).environments
+    words = make_parser(prog).parse_args(argv).environments
     for word in words or built_in():
         sys.stdout.write(
             "\n".join(described(word, load_environment(word), distribution(word))) + "\n\n"
@@ -59,7 +59,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     return 0
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command."""
     parser = argparse.ArgumentParser(
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
@@ -92,7 +92,7 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]], distribution:
         "policy": [_policy(config, policy)],
         "judge": list(_judges(config)),
         "presets": [f"--config {name}" for name in bundled(f"{env_type.spec.name}_")],
-        "models": [f"--env.{name} (a list)" for name in _lists_of_models(config)],
+        "models": [f"--env.{name} (a list)" for name in _list_model_settings(config)],
     }
     lines = textwrap.wrap(
         f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False
@@ -144,7 +144,7 @@ def _judges(config: EnvConfig) -> Iterator[str]:
     )
 
 
-def _lists_of_models(config: EnvConfig) -> Iterator[str]:
+def _list_model_settings(config: EnvConfig) -> Iterator[str]:
     """The settings that are lists of models with endpoints of their own."""
     for name, field in type(config).model_fields.items():
         (item, *_) = (*get_args(field.annotation), None)

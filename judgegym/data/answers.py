@@ -16,11 +16,11 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from judgegym.data.opening import FILE_KINDS, kind_of
-from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row, value_at
-from judgegym.data.task_list import TaskList, uids_of
-from judgegym.judges.conversations.images import IMAGES, with_images
-from judgegym.judges.conversations.messages import turns_of
+from judgegym.data.opening import FILE_KINDS, parse_file_kind
+from judgegym.data.rows import LazyMapping, Row, TaskT, index_by_uid, load_rows, named_row, value_at
+from judgegym.data.task_list import TaskList, list_uids
+from judgegym.judges.conversations.images import IMAGES, insert_images
+from judgegym.judges.conversations.messages import parse_turns
 from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.errors import DataError
@@ -38,7 +38,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
         DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out
             would change the result.
     """
-    if kind_of(str(path)) is None:  # else it would be looked for on the hub
+    if parse_file_kind(str(path)) is None:  # else it would be looked for on the hub
         if not path.exists():
             raise DataError(f"{path}: there is no such file of answers or run directory")
         raise DataError(
@@ -46,7 +46,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
             ".gz, and no file of a "
             "run, beside which is its config.yaml"
         )
-    rows, uids = by_uid(load_rows(str(path), split="train")), uids_of(tasks)
+    rows, uids = index_by_uid(load_rows(str(path), split="train")), list_uids(tasks)
     missing = [uid for uid in uids if uid not in rows]
     if missing:
         raise DataError(
@@ -112,7 +112,7 @@ _LOOKED_AT = 100
 """Rows of an environment's data in which columns that nothing reads are looked for."""
 
 
-def parts_of_prompt(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
+def list_prompt_columns(column: str, turns: Sequence[Turn]) -> tuple[str, ...]:
     """The columns that belong to the prompt in a usual column, if the row has them; see `whole_prompt`."""
     return (
         *(OF_INSTRUCTION if column == "instruction" else ()),
@@ -137,12 +137,12 @@ def whole_prompt(
     whole = tuple(turns)
     if column == "instruction" and len(whole) == 1:
         whole = (text_turn(whole[0].role, instruction_text(values, whole[0].text)),)
-    whole = with_images(values, whole)
+    whole = insert_images(values, whole)
     system = next(filter(None, (_text(values, name) for name in SYSTEM)), None)
     return whole if system is None or _has_system(whole) else (text_turn("system", system), *whole)
 
 
-def without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def strip_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """The turns without those of the assistant at the end: what it answered is what is asked for."""
     while turns and turns[-1].role == "assistant":
         turns = turns[:-1]
@@ -240,7 +240,7 @@ def prompt_tasks(
         with named_row(row, shows_images=shows_images):
             return read_prompt(uid, row, also, turns)
 
-    tasks = TaskList.of(by_uid(rows, numbered=True), build)
+    tasks = TaskList.from_rows(index_by_uid(rows, numbered=True), build)
     if check is None:
         return tasks
     for task in tasks:
@@ -272,9 +272,9 @@ def read_prompt(
         turns = (
             (text_turn("user", value),)
             if isinstance(value, str) and value.strip()
-            else turns_of(value)
+            else parse_turns(value)
         )
-        if turns := without_answer(turns or ()):
+        if turns := strip_answer(turns or ()):
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(
@@ -344,13 +344,13 @@ def warn_unused_columns(
     """
     names: set[str] = set()
     for row in islice(rows, _LOOKED_AT):
-        read = {name for group in first_of for name in _read_of(row, group)}
+        read = {name for group in first_of for name in _select_read_columns(row, group)}
         more = OF_INSTRUCTION if "instruction" in read else ()
         names.update(unused_columns(row.filled(), {*read, *more, *also, *RESPONSES}))
     log_unused_columns(rows[0].source if rows else "", names)
 
 
-def _read_of(row: Row, group: Sequence[str]) -> Sequence[str]:
+def _select_read_columns(row: Row, group: Sequence[str]) -> Sequence[str]:
     """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
     held = (name for name in group if row.values.get(name) not in (None, ""))
     read = next(

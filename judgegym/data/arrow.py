@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from judgegym.data.hub import why_out_of_reach
-from judgegym.data.json_file import digest_of_file
+from judgegym.data.hub import find_unreachable_reason
+from judgegym.data.json_file import digest_file
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.judges.config.extras import needs, require
-from judgegym.judges.conversations.tools import without_null
+from judgegym.judges.conversations.tools import drop_null
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
@@ -118,7 +118,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         )  # replaced as a whole: threads may read, too
 
     @classmethod
-    def of_dataset(cls, dataset: Any) -> ArrowRows:
+    def from_dataset(cls, dataset: Any) -> ArrowRows:
         """The rows of a `datasets.Dataset`."""
         held = dataset if dataset._indices is None else dataset.flatten_indices()
         return cls(held.data.table, [file["filename"] for file in held.cache_files])
@@ -132,7 +132,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         first, rows = self._block
         if not first <= place < first + len(rows):
             first = place - place % _CONVERTED_AT_ONCE
-            columns = _columns_of(self.table.slice(first, _CONVERTED_AT_ONCE))
+            columns = _collect_columns(self.table.slice(first, _CONVERTED_AT_ONCE))
             for name in self._json_text:
                 columns[name] = [
                     text if text is None else wire.loads(text) for text in columns[name]
@@ -140,8 +140,8 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
             rows = [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ]
-            rows = [_without_pairs(row) for row in rows] if self._has_maps else rows
-            rows = [with_own_arguments(row) for row in rows] if self._has_calls else rows
+            rows = [_convert_map_pairs(row) for row in rows] if self._has_maps else rows
+            rows = [drop_foreign_arguments(row) for row in rows] if self._has_calls else rows
             self._block = first, rows
             self._mapped.read(self._mapped_each * len(rows))
         return rows[place - first]
@@ -173,7 +173,7 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
         return hashed.hexdigest()
 
 
-def _columns_of(table: pyarrow.Table) -> dict[str, list[Any]]:
+def _collect_columns(table: pyarrow.Table) -> dict[str, list[Any]]:
     """Return the values of each column.
 
     Raises:
@@ -205,32 +205,32 @@ def python_values(array: pyarrow.Array | pyarrow.ChunkedArray) -> list[Any]:
     return values
 
 
-def _without_pairs(value: Any) -> Any:
+def _convert_map_pairs(value: Any) -> Any:
     """A value of Arrow with objects of key and value in place of the pairs of maps."""
     if isinstance(value, tuple):
-        return {"key": _without_pairs(value[0]), "value": _without_pairs(value[1])}
+        return {"key": _convert_map_pairs(value[0]), "value": _convert_map_pairs(value[1])}
     if isinstance(value, list):
-        return [_without_pairs(each) for each in value]
+        return [_convert_map_pairs(each) for each in value]
     return (
-        {name: _without_pairs(each) for name, each in value.items()}
+        {name: _convert_map_pairs(each) for name, each in value.items()}
         if isinstance(value, dict)
         else value
     )
 
 
-def with_own_arguments(value: Any) -> Any:
+def drop_foreign_arguments(value: Any) -> Any:
     """A value of Arrow whose calls of tools have no argument of other calls, which a struct has, too, as null."""
     if isinstance(value, list):
-        return [with_own_arguments(each) for each in value]
+        return [drop_foreign_arguments(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: (without_null if name in _OF_CALLS else with_own_arguments)(each)
+        name: (drop_null if name in _OF_CALLS else drop_foreign_arguments)(each)
         for name, each in value.items()
     }
 
 
-def with_json_text(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
+def mark_json_columns(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
     """A schema that says of columns of text that their values are JSON. Other readers see texts."""
     if not columns:
         return schema
@@ -239,7 +239,7 @@ def with_json_text(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Sc
 
 
 def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
-    """The columns whose texts are JSON: those of Arrow's type for that, and those of `with_json_text`."""
+    """The columns whose texts are JSON: those of Arrow's type for that, and those of `mark_json_columns`."""
     noted = json.loads((schema.metadata or {}).get(_NOTE, b"{}")).get(_JSON_TEXT, ())
     return frozenset(
         (
@@ -266,7 +266,7 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
     require("data")
     import pyarrow.parquet  # late: an extra
 
-    before, digest = _version_of(path), digest_of_file(path)
+    before, digest = _stat_version(path), digest_file(path)
     separator = _SEPARATORS.get(path.suffix.lower())
     try:
         if separator is None:
@@ -281,7 +281,7 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
         pyarrow.default_memory_pool().release_unused()
     except (pyarrow.ArrowException, csv.Error, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{name or path}: cannot be loaded: {_first_line(error)}") from error
-    if _version_of(path) != before:
+    if _stat_version(path) != before:
         raise DataError(
             f"{name or path}: the file changed while it was read; run again with a file that "
             "nobody writes to"
@@ -389,7 +389,7 @@ def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], st
                 f"{path}: has no split {split!r}; expected one of {', '.join(saved)} (--split)"
             )
         saved = saved[split]
-    rows = ArrowRows.of_dataset(saved)
+    rows = ArrowRows.from_dataset(saved)
     return rows, rows.digest()
 
 
@@ -406,10 +406,10 @@ def read_hub(
     Raises:
         DataError: it cannot be loaded.
     """
-    unreachable = why_out_of_reach()
+    unreachable = find_unreachable_reason()
     datasets = _datasets()
     try:
-        rows = ArrowRows.of_dataset(datasets.load_dataset(name, split=split))
+        rows = ArrowRows.from_dataset(datasets.load_dataset(name, split=split))
         return rows, rows.digest()
     except (
         Exception
@@ -430,7 +430,7 @@ def read_hub(
         ) from error
 
 
-def _version_of(path: Path) -> tuple[int, int, int]:
+def _stat_version(path: Path) -> tuple[int, int, int]:
     """What differs when a file was written to."""
     status = path.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -17,7 +17,7 @@ from judgegym.data.answers import (
     read_prompt,
     warn_unused_columns,
 )
-from judgegym.data.rows import Row, by_uid, named_row
+from judgegym.data.rows import Row, index_by_uid, named_row
 from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
@@ -93,7 +93,7 @@ def read_checklists(
             )
         return task
 
-    return TaskList.of(by_uid(rows, numbered=True), build)
+    return TaskList.from_rows(index_by_uid(rows, numbered=True), build)
 
 
 def read_gold_checklists(
@@ -118,10 +118,10 @@ def read_gold_checklists(
             for n, part in enumerate(parts, start=1)
         ]
 
-    return TaskList.of_several(by_uid(rows, numbered=True), build)
+    return TaskList.expand_rows(index_by_uid(rows, numbered=True), build)
 
 
-def with_dropout(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
+def drop_criteria(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
     """The task without a share of its criteria, which depends on the seed and the row's id alone.
 
     Rounded to a whole number of criteria; those stay that the formula needs for a score.

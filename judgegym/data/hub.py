@@ -19,7 +19,7 @@ _PLACES = ("huggingface_hub.constants", "datasets.config")
 """Modules that have read the switch when they were imported."""
 
 
-def why_out_of_reach() -> str | None:
+def find_unreachable_reason() -> str | None:
     """Why the hub cannot be reached, or `None`; then its libraries are told not to try.
 
     To be called before one of them loads something. A library that is imported already is told,

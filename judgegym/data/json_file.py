@@ -108,14 +108,14 @@ class JsonFile(LazySequence[Mapping[str, JSON]]):
 
         with open(self._file, "rb", closefd=False) as file:
             try:
-                for offset, text in objects_of_list(read):
+                for offset, text in iter_list_objects(read):
                     if not isinstance(wire.loads(text), dict):
                         raise ValueError
                     yield offset, text
             except ValueError:
-                raise self._problem_of_list() from None
+                raise self._find_list_error() from None
 
-    def _problem_of_list(self) -> DataError:
+    def _find_list_error(self) -> DataError:
         """What is wrong with a file that is no list of objects; found in the file as a whole."""
         try:
             values = wire.loads(self._path.read_bytes().removeprefix(codecs.BOM_UTF8))
@@ -198,7 +198,7 @@ def pieces(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def digest_of_file(*paths: Path) -> str:
+def digest_file(*paths: Path) -> str:
     """The SHA-256 of a file, as `sha256sum` gives it; of several, one after the other."""
     hashed = hashlib.sha256()
     for piece in chain.from_iterable(map(pieces, paths)):
@@ -217,7 +217,7 @@ def _begins_with_bracket(file: int) -> bool:
     return False
 
 
-def objects_of_list(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
+def iter_list_objects(read: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
     """The text of each object of a JSON list, and its offset in the file; the objects themselves are not checked.
 
     Args:

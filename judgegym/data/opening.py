@@ -21,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from judgegym.data.arrow import ArrowRows, joined_tables, read_hub, read_saved, read_table
-from judgegym.data.json_file import BadLine, JsonFile, digest_of_file
+from judgegym.data.json_file import BadLine, JsonFile, digest_file
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
@@ -50,7 +50,7 @@ class OpenedData:
     bad_lines: Sequence[BadLine] = ()
 
 
-def kind_of(name: str) -> str | None:
+def parse_file_kind(name: str) -> str | None:
     """The ending that says how a file is read, without that of its compression; `None` for another one."""
     kind = Path(name.lower().removesuffix(_COMPRESSED)).suffix
     return kind if kind in FILE_KINDS else None
@@ -78,14 +78,14 @@ def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
     if is_pattern(source):
         return _open_pattern(source, skips)
     path = Path(source).expanduser()
-    if kind_of(source) is None and path.is_file():
+    if parse_file_kind(source) is None and path.is_file():
         raise DataError(
             f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}, or these "
             "with .gz"
         )
     if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
         return OpenedData(*read_saved(path, split))
-    if kind_of(source) is not None:
+    if parse_file_kind(source) is not None:
         if not path.is_file():
             raise DataError(f"{source}: there is no such file")
         return _open_file(path, source, skips)
@@ -99,7 +99,7 @@ def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
             opened = OpenedData(rows, rows.digest, bad_lines=rows.bad_lines)
         else:
             opened = OpenedData(*read_table(plain, name))
-        return opened if plain == path else replace(opened, digest=digest_of_file(path))
+        return opened if plain == path else replace(opened, digest=digest_file(path))
 
 
 def _open_pattern(pattern: str, skips: bool) -> OpenedData:
@@ -112,7 +112,7 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
     folder = Path(wanted.anchor)
     found = folder.glob(str(wanted.relative_to(folder)))
     names = sorted(str(path) for path in found if path.is_file() and not path.name.startswith("."))
-    kinds = {kind_of(name) for name in names}
+    kinds = {parse_file_kind(name) for name in names}
     if not names or None in kinds or len(kinds) > 1:
         some = ", ".join(names[:3]) or "none"
         raise DataError(
@@ -123,7 +123,7 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
     bad_lines = [line for each in opened for line in each.bad_lines]
     values = _joined(pattern, [each.values for each in opened if len(each.values)])
     return OpenedData(
-        values, digest_of_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines
+        values, digest_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines
     )
 
 

@@ -27,7 +27,7 @@ from typing import Literal, TypeAlias
 from judgegym.data.answers import CONVERSATIONS, warn_unused_columns
 from judgegym.data.rows import Row
 from judgegym.data.task_list import TaskList
-from judgegym.judges.conversations.messages import turns_of, turns_of_transcript
+from judgegym.judges.conversations.messages import parse_transcript, parse_turns
 from judgegym.judges.conversations.turns import Turn, UnseenPart, answer_text, text_turn, transcript
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import LETTERS
@@ -97,7 +97,7 @@ def recognise(row: Row) -> Preference | Reason:
 
 def _ranked(values: _Values) -> Preference | Reason | None:
     """Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is the best."""
-    prompt, answers = turns_of_prompt(values.get("prompt")), values.get("answers")
+    prompt, answers = parse_prompt_turns(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
     entries = [
@@ -123,7 +123,7 @@ def _graded(values: _Values) -> Preference | Reason | None:
         grade is None or abs(grade) > 3
     ):  # another scale, perhaps in the other direction: it might swap the labels
         return None
-    return _of_two(
+    return _draft_two(
         values.get("context", values.get("prompt")),
         values.get("response1"),
         values.get("response2"),
@@ -137,16 +137,16 @@ def _labelled(values: _Values) -> Preference | Reason | None:
     if not isinstance(label, str):
         return None
     preference = {"A>B": 1, "B>A": -1}.get(label.strip(), 0)
-    return _of_two(
+    return _draft_two(
         values.get("question"), values.get("response_A"), values.get("response_B"), preference
     )
 
 
-def _of_two(
+def _draft_two(
     asked: JSON, first: JSON, second: JSON, preference: float
 ) -> Preference | Reason | None:
     """The draft of two responses, of which the first is the better one if the preference is positive."""
-    prompt = turns_of_prompt(asked)
+    prompt = parse_prompt_turns(asked)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
     better, worse = (first, second) if preference > 0 else (second, first)
@@ -155,7 +155,7 @@ def _of_two(
 
 def _pair(values: _Values) -> Preference | Reason | None:
     """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
-    draft = pair_of(values)
+    draft = draft_pair(values)
     scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
     return (
         "equal scores"
@@ -164,12 +164,12 @@ def _pair(values: _Values) -> Preference | Reason | None:
     )
 
 
-def pair_of(values: _Values) -> Preference | Reason | None:
+def draft_pair(values: _Values) -> Preference | Reason | None:
     """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
     correct, wrong, turns = (
         _texts(values.get("chosen")),
         _texts(values.get("rejected")),
-        turns_of_pair(values),
+        split_pair_turns(values),
     )
     if () in (correct, wrong):
         return "empty text"
@@ -184,14 +184,14 @@ def pair_of(values: _Values) -> Preference | Reason | None:
     return Preference(transcript(prompt), (answer_text(chosen),), (answer_text(rejected),))
 
 
-def turns_of_pair(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
+def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     """The turns of the prompt of `chosen` and `rejected`, and those of either answer; `None` if there are none.
 
     The common beginning of two conversations is the prompt, after the explicit prompt unless they
     repeat that. Of answers that are texts, or lists of them, there are no turns.
     """
     explicit, chosen, rejected = (values.get(name) for name in ("prompt", "chosen", "rejected"))
-    prompt = turns_of_prompt(explicit)
+    prompt = parse_prompt_turns(explicit)
     if prompt is not None and _texts(chosen) is not None and _texts(rejected) is not None:
         return prompt, (), ()
     better, worse = _conversation(chosen), _conversation(rejected)
@@ -211,16 +211,16 @@ def turns_of_pair(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
     return (() if repeated else before) + better[:begins], better[begins:], worse[begins:]
 
 
-def turns_of_prompt(value: JSON) -> tuple[Turn, ...] | None:
+def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
     """The turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
     if not isinstance(value, str):
-        return turns_of(value)
-    spoken = turns_of_transcript(value) if value.rstrip().endswith("Assistant:") else None
+        return parse_turns(value)
+    spoken = parse_transcript(value) if value.rstrip().endswith("Assistant:") else None
     return spoken or (text_turn("user", value),)
 
 
 def _conversation(value: JSON) -> tuple[Turn, ...] | None:
-    return turns_of_transcript(value) if isinstance(value, str) else turns_of(value)
+    return parse_transcript(value) if isinstance(value, str) else parse_turns(value)
 
 
 def _texts(value: JSON) -> tuple[str, ...] | None:
@@ -457,7 +457,7 @@ def ties_task(row: Preference, *, most: int) -> PairTask:
     )
 
 
-def with_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
+def add_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
     """All tasks, and after them their reversed twins."""
     uids = [*tasks.uids, *(f"{uid}{SWAPPED}" for uid in tasks.uids)]
     count = len(tasks)

@@ -19,7 +19,7 @@ from typing import Literal, Protocol, TypeVar
 
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
-from judgegym.data.opening import STDIN, kind_of, open_data
+from judgegym.data.opening import STDIN, open_data, parse_file_kind
 from judgegym.judges.conversations.images import images_shown
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym.llm import wire
@@ -159,7 +159,7 @@ class Row:
         """The text of the first of `columns` that has one, or `None`."""
         for column in columns:
             value = self.values.get(column)
-            if isinstance(value, str) and (value or not self._is_of_table):
+            if isinstance(value, str) and (value or not self._is_from_table):
                 return value
         return None
 
@@ -169,7 +169,7 @@ class Row:
         return next((text for text in texts if text is not None and text.strip()), None)
 
     @property
-    def _is_of_table(self) -> bool:
+    def _is_from_table(self) -> bool:
         """Whether it is of a CSV or TSV file: an empty text means that there is none, and lists are written as text."""
         return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
 
@@ -180,7 +180,7 @@ class Row:
             DataError: a cell that should hold a list is not JSON.
         """
         filled = {column: value for column, value in self.values.items() if value is not None}
-        if self._is_of_table:
+        if self._is_from_table:
             return {column: self._cell(column, value) for column, value in filled.items()}
         return filled
 
@@ -362,7 +362,7 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
     if not opened.values:
         first = next(iter(opened.bad_lines), None)
         raise DataError(f"{source}: no rows" if first is None else bad_line_words(first))
-    is_file = kind_of(source) is not None or source == STDIN or bool(opened.files)
+    is_file = parse_file_kind(source) is not None or source == STDIN or bool(opened.files)
     record(source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest)
     return DataSet(source, opened.values, opened.files, opened.bad_lines)
 
@@ -395,7 +395,7 @@ class LazyMapping(Mapping[str, ItemT]):
         return len(self._uids)
 
 
-def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[Row]:
+def index_by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[Row]:
     """Rows by their id, in the order of the dataset.
 
     Args:

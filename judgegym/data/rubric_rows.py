@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgegym.data.answers import asked_text, warn_unused_columns
-from judgegym.data.rows import Row, by_uid
+from judgegym.data.rows import Row, index_by_uid
 from judgegym.data.task_list import TaskList
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.core.judgment import Scale
@@ -69,8 +69,8 @@ def read_rubric_rows(
             another row.
     """
     warn_unused_columns(rows, (_INSTRUCTION, _REFERENCE), USUAL_COLUMNS["rubric"])
-    return TaskList.of(
-        by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric)
+    return TaskList.from_rows(
+        index_by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric)
     )
 
 
@@ -197,8 +197,8 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
             row.
     """
     warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
-    return TaskList.of(
-        by_uid(rows, numbered=True),
+    return TaskList.from_rows(
+        index_by_uid(rows, numbered=True),
         lambda uid, row: _aspect_task(
             uid, row, read_golds(row, [aspect.name for aspect in aspects])
         ),
@@ -216,18 +216,18 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Aspect
     """
 
     def build(uid: str, row: Row) -> list[AspectTask]:
-        return _tasks_of_verdicts(uid, row, aspects)
+        return _make_verdict_tasks(uid, row, aspects)
 
     warn_unused_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, *USUAL_COLUMNS["reference"]))
-    named = by_uid(rows, numbered=True)
-    tasks = TaskList.of_several(named, build)
+    named = index_by_uid(rows, numbered=True)
+    tasks = TaskList.expand_rows(named, build)
     unused = sum(not build(uid, row) for uid, row in named.items())
     if 0 < unused < len(rows):
         logger.warning("%d of %d rows have no answer in text or no gold verdict", unused, len(rows))
     return tasks
 
 
-def _tasks_of_verdicts(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[AspectTask]:
+def _make_verdict_tasks(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[AspectTask]:
     if row.optional_text(*_ANSWER) is None:
         return []
     golds = read_golds(row, [aspect.name for aspect in aspects])

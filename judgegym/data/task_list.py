@@ -63,7 +63,9 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         self._places = range(len(uids)) if places is None else places
 
     @classmethod
-    def of(cls, rows: Mapping[str, Row], build: Callable[[str, Row], ItemT]) -> TaskList[ItemT]:
+    def from_rows(
+        cls, rows: Mapping[str, Row], build: Callable[[str, Row], ItemT]
+    ) -> TaskList[ItemT]:
         """Make a task of each row.
 
         Args:
@@ -73,10 +75,10 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         Raises:
             DataError: `build` could not use a row.
         """
-        return cls.of_several(rows, lambda uid, row: (build(uid, row),))
+        return cls.expand_rows(rows, lambda uid, row: (build(uid, row),))
 
     @classmethod
-    def of_several(
+    def expand_rows(
         cls, rows: Mapping[str, Row], build: Callable[[str, Row], Sequence[ItemT]]
     ) -> TaskList[ItemT]:
         """Make any number of tasks of each row, also none.
@@ -147,7 +149,7 @@ def _names_in(task: object) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def names_of(tasks: Sequence[TaskT]) -> Collection[str]:
+def list_groups(tasks: Sequence[TaskT]) -> Collection[str]:
     """The categories and clusters of tasks; those of a `TaskList` without building a task."""
     return (
         tasks.named
@@ -156,12 +158,12 @@ def names_of(tasks: Sequence[TaskT]) -> Collection[str]:
     )
 
 
-def uids_of(tasks: Sequence[TaskT]) -> Sequence[str]:
+def list_uids(tasks: Sequence[TaskT]) -> Sequence[str]:
     """The uids of tasks, in their order; those of a `TaskList` without building a task."""
     return tasks.uids if isinstance(tasks, TaskList) else [task.uid for task in tasks]
 
 
-def positions_of(tasks: Sequence[TaskT]) -> Mapping[str, int]:
+def index_uids(tasks: Sequence[TaskT]) -> Mapping[str, int]:
     """The index of each task by its uid; of a `TaskList` one mapping for all who ask."""
     if isinstance(tasks, TaskList):
         return tasks.positions
@@ -189,7 +191,7 @@ def epoch_order(tasks: Sequence[TaskT], *, seed: int, epoch: int) -> Sequence[Ta
 
 def _drawn(tasks: Sequence[TaskT], seed: int, purpose: str) -> list[int]:
     """The indexes of all tasks, shuffled for a purpose."""
-    uids = uids_of(tasks)
+    uids = list_uids(tasks)
     return sorted(
         range(len(uids)), key=lambda index: (derive(seed, uids[index], purpose), uids[index])
     )

@@ -36,14 +36,14 @@ from judgegym.engine.completions import (
     system_text,
 )
 from judgegym.engine.records import POLICY_FAILED
-from judgegym.engine.settings.env import CompletionSettings, without_secrets
+from judgegym.engine.settings.env import CompletionSettings, dump_public
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
 from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.judges.conversations.turns import Turn, headed_turns
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import JudgeTask, ScoreItem, answered, failure, results_of
+from judgegym.judges.core.tasks import JudgeTask, ScoreItem, answered, failure, score_or_fail
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
@@ -89,15 +89,15 @@ class ResponseJudge:
         if asked is not None:
             assert self.policy is not None  # there is one in a run whose tasks are sampled
             sampled = await self.policy.sample(
-                conversation_of(asked.turns, self.policy.config), asked.count
+                make_conversation(asked.turns, self.policy.config), asked.count
             )
-            given = [_of_policy(each) for each in sampled]
+            given = [_make_judged_response(each) for each in sampled]
             # What is not judged is an empty response in its place: the judge is not asked about
             # those.
-            judge_task = judge_task.with_responses([each.text for each in given])
+            judge_task = judge_task.replace_responses([each.text for each in given])
         if all(each.result is not None for each in given):
             return given
-        results = await results_of(self.score, judge_task, task.uid)
+        results = await score_or_fail(self.score, judge_task, task.uid)
         return [
             replace(each, result=result) if each.result is None else each
             for each, result in zip(given, results, strict=True)
@@ -116,7 +116,7 @@ def _changed(task: JudgeTask) -> Sequence[str]:
     return [written if written != response else "" for written, response in pairs]
 
 
-def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
+def make_conversation(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
     """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
     system = [
         system_text(config, "thinking_assistant"),
@@ -127,7 +127,7 @@ def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conver
     return [Message(role="system", content=text), *rest] if text else rest
 
 
-def _of_policy(sampled: SampledCompletion) -> JudgedResponse:
+def _make_judged_response(sampled: SampledCompletion) -> JudgedResponse:
     """A response of the policy; it has a result already if no judge may be asked about it."""
     completion, result = sampled.completion, None
     if completion is None:
@@ -208,9 +208,7 @@ class SampleSettings(CompletionSettings):
         if self.responses_per_prompt is None:
             return {}
         used = {each.name for each in declared_settings(PolicySettings, verb=USED_BY)}
-        section = {
-            name: value for name, value in without_secrets(self.openai).items() if name in used
-        }
+        section = {name: value for name, value in dump_public(self.openai).items() if name in used}
         if "api_key_env" not in self.openai.model_fields_set:
             del section[
                 "api_key_env"
@@ -231,7 +229,7 @@ def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return found
 
 
-def of_policy_alone() -> Iterator[str]:
+def list_policy_settings() -> Iterator[str]:
     """The names of the settings that nothing reads if no policy is asked."""
     for declared in declared_settings(SampleSettings):
         if declared.name not in (_SWITCH, *_OF_THE_JUDGE_TOO):
@@ -255,7 +253,7 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
         if declared.name in given and not declared.is_used_by(USED_BY)
     ]
     if settings.responses_per_prompt is None:
-        unused, why = set(of_policy_alone()), f"without --{_SWITCH}"
+        unused, why = set(list_policy_settings()), f"without --{_SWITCH}"
     else:
         unused, why = set(_OF_RESPONSES), f"with --{_SWITCH}, which asks for responses to each row"
     refused += [f"--{name}: nothing reads it {why}" for name in given if name in unused]

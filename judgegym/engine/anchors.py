@@ -27,14 +27,14 @@ from typing import TypeAlias
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.data.rows import Row, by_uid, load_rows, read_text_cell
+from judgegym.data.rows import Row, index_by_uid, load_rows, read_text_cell
 from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import digest, explained
 from judgegym.engine.runs.damaged_lines import read_lines
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.lines import RawLine
-from judgegym.engine.settings.env import without_secrets
+from judgegym.engine.settings.env import dump_public
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.tasks import (
@@ -43,11 +43,11 @@ from judgegym.judges.core.tasks import (
     TaskError,
     TaskJudge,
     judge_responses,
-    results_of,
+    score_or_fail,
 )
 from judgegym.judges.parsing.labels import yes_no_label
-from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import TASK_FIELDS, definition, scale_of
+from judgegym.judges.scorers.fields import make_judge_task
+from judgegym.judges.scorers.registry import TASK_FIELDS, definition, find_scale
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.at_once import all_results, holding
 from judgegym.llm.cache import IS_ASKED_ANEW
@@ -102,7 +102,7 @@ class AnchorJudge:
     @property
     def digest(self) -> str:
         """A digest of the settings that determine its judgments, without the seed."""
-        dumped, own = without_secrets(self.settings), definition(self.kind).settings
+        dumped, own = dump_public(self.settings), definition(self.kind).settings
         names = {each.name for each in declared_settings(own) if not each.is_operational} - {"seed"}
         return digest(self.kind, {name: dumped.get(name) for name in (*sorted(names), "rubric")})
 
@@ -231,7 +231,7 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
         if isinstance(settings, AnyJudgeSettings)
         else definition(judge.kind).fields
     )
-    rows = by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
+    rows = index_by_uid(load_rows(str(judge.path.expanduser()), split="train"), numbered=True)
     return [_anchor(uid, row, judge, shown) for uid, row in rows.items()]
 
 
@@ -252,7 +252,7 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
         raise row.error(
             "expected responses that are texts, not empty, and a label that is a number or a text"
         )
-    scale = scale_of(judge.kind, judge.settings)
+    scale = find_scale(judge.kind, judge.settings)
     if scale is not None and isinstance(label, int | float) and not scale.includes(label):
         raise row.error(
             f"expected a label on the judge's scale, {scale.low} to {scale.high}, found {label:g}"
@@ -261,7 +261,7 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
         label = yes_no_label(label) or label
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
-        task = judge_task_of(prompt, texts, given)
+        task = make_judge_task(prompt, texts, given)
         judge.judge.check(task)
     except (TaskError, ValueError) as error:
         raise row.error(str(error)) from None
@@ -272,7 +272,7 @@ def _anchor(uid: str, row: Row, judge: AnchorJudge, shown: frozenset[str]) -> An
 _RECORD = TypeAdapter(AnchorRecord)
 
 
-def _state_of(path: Path) -> Path:
+def _locate_state(path: Path) -> Path:
     return path.expanduser().with_name(path.name + STATE)
 
 
@@ -307,7 +307,7 @@ def check_anchors(judge: AnchorJudge) -> None:
         UserError: a file cannot be read, or an anchor cannot be judged.
     """
     read_anchors(judge)
-    read_state(_state_of(judge.path))
+    read_state(_locate_state(judge.path))
 
 
 async def judge_anchors(
@@ -326,7 +326,7 @@ async def judge_anchors(
     """
     if judge is None:
         return None
-    anchors, state = read_anchors(judge), _state_of(judge.path)
+    anchors, state = read_anchors(judge), _locate_state(judge.path)
     key, records, own = _records(judge, anchors, run.path)
     first = records[0] if records and records[0] != own else None
     if own is None:
@@ -367,7 +367,7 @@ def _records(
     )
     key = (judge.name, judge.digest, of_anchors)
     of_run = read_state(run / OF_RUN) if run is not None else []
-    records = [one for one in read_state(_state_of(judge.path)) if one.key == key]
+    records = [one for one in read_state(_locate_state(judge.path)) if one.key == key]
     return key, records, next((one for one in of_run if one.key == key), None)
 
 
@@ -410,7 +410,7 @@ async def _judged(
         # Of a run that has ended without its line, or at the same time, the numbers of the looks
         # are the same.
         with recorded_in(ledger.row(uid)), holding(IS_ASKED_ANEW, True):
-            return (await results_of(partial(judge_responses, judge), task, uid))[0]
+            return (await score_or_fail(partial(judge_responses, judge), task, uid))[0]
 
     found = iter(await all_results(look(anchor, number) for anchor in anchors for number in looks))
     return {anchor.uid: tuple(islice(found, len(looks))) for anchor in anchors}
@@ -426,7 +426,7 @@ def _agreeing(judge: AnchorJudge, anchors: Sequence[Anchor], looks: Looks) -> in
     """With how many labels the first look agrees; `None` without labels."""
     labels = {anchor.uid: anchor.label for anchor in anchors if anchor.label is not None}
     scores = [label for label in labels.values() if isinstance(label, float)]
-    agrees = agreement_rule(scores, has_levels=scale_of(judge.kind, judge.settings) is not None)
+    agrees = agreement_rule(scores, has_levels=find_scale(judge.kind, judge.settings) is not None)
     compare = partial(
         GoldLabel.compare, agrees=agrees, of_aspects=definition(judge.kind).judges_aspects
     )

@@ -47,7 +47,7 @@ class StopSignal(BaseException):
         self.number = number
 
 
-async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
+async def run_until_stopped(command: Coroutine[Any, Any, int]) -> int:
     """Run a command; SIGINT and SIGTERM cancel it at once.
 
     Raises:
@@ -94,7 +94,7 @@ def interruptible(*, is_profiled: bool) -> Iterator[None]:
     event_loop.spare_the_collector()
 
 
-def exit_code_of(name: str, command: Callable[[], int]) -> int:
+def run_to_exit_code(name: str, command: Callable[[], int]) -> int:
     """The exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if a signal stopped it."""
     try:
         return exit_code(command)
@@ -151,7 +151,7 @@ def run_command(
         begin_logs(_heading(title, loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)
         try:
-            return event_loop.run(until_stopped(start()))
+            return event_loop.run(run_until_stopped(start()))
         finally:
             logging.captureWarnings(False)
 

@@ -114,7 +114,7 @@ class Completion:
         return "cut off" if self.finish_reason == CUT_OFF else self.unjudgeable
 
 
-def turns_of_completions(completions: Sequence[Completion]) -> tuple[Turn, ...]:
+def make_completion_turns(completions: Sequence[Completion]) -> tuple[Turn, ...]:
     """Return the turns that the completions of a conversation are, with the follow-ups between them."""
     turns: list[Turn] = []
     for completion in completions:
@@ -134,7 +134,7 @@ def continued(conversation: Conversation, completions: Sequence[Completion]) -> 
         where they ended.
     """
     written = [replace(each, answer=each.written or each.answer) for each in completions]
-    said = [(turn.role == "user", turn.text) for turn in turns_of_completions(written)]
+    said = [(turn.role == "user", turn.text) for turn in make_completion_turns(written)]
     later = [
         Message(role="user" if is_users else "assistant", content=text) for is_users, text in said
     ]
@@ -146,7 +146,7 @@ def judged_text(completions: Sequence[Completion]) -> str:
     return (
         completions[0].answer
         if len(completions) == 1
-        else transcript(turns_of_completions(completions))
+        else transcript(make_completion_turns(completions))
     )
 
 

@@ -96,7 +96,7 @@ def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
 ItemT = TypeVar("ItemT")
 
 
-async def all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
+async def run_workers(workers: Iterable[Coroutine[None, None, None]]) -> None:
     """Run workers to their end; if one raises, or we are cancelled, none is left running."""
     running = [asyncio.create_task(worker) for worker in workers]
     try:
@@ -139,7 +139,7 @@ async def run_each(
             except EndpointOutage as error:
                 outage = outage or error
 
-    await all_of(worker() for _ in range(in_flight))
+    await run_workers(worker() for _ in range(in_flight))
     if outage is not None:
         raise outage
 

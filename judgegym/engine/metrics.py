@@ -63,7 +63,7 @@ class GoldLabel:
     agrees: bool | None
 
     @classmethod
-    def of(cls, gold: str, judge: str | None, name: str = "") -> GoldLabel:
+    def from_labels(cls, gold: str, judge: str | None, name: str = "") -> GoldLabel:
         """Compare two labels."""
         return cls(name, gold, judge, None if judge is None else judge == gold)
 
@@ -98,7 +98,7 @@ class GoldLabel:
                 verdicts.get(name) if name or len(verdicts) != 1 else next(iter(verdicts.values()))
             )
             label = None if verdict is None else "yes" if verdict else "no"
-        return cls.of(
+        return cls.from_labels(
             gold, gold if label is not None and label.casefold() == gold.casefold() else label, name
         )
 

@@ -132,7 +132,7 @@ class Sample(Generic[DetailT]):
             return row if number else self.task_digest
         return digest(self.question, *(self.texts.get(name) for name in ("reference", "context")))
 
-    def with_judgment(
+    def replace_judgment(
         self, judgment: Judgment[DetailT], *, invalid_score: float
     ) -> Sample[DetailT]:
         """Return the sample with a judgment; `invalid_score` is the score of completions in the wrong format."""
@@ -200,7 +200,7 @@ def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def _with_all_fields(line: dict[str, object]) -> dict[str, object]:
+def _fill_fields(line: dict[str, object]) -> dict[str, object]:
     missing = {
         "model_answer",
         "thinking",
@@ -213,7 +213,7 @@ def _with_all_fields(line: dict[str, object]) -> dict[str, object]:
     return line
 
 
-_WholeCompletion = Annotated[Completion, BeforeValidator(_with_all_fields)]
+_WholeCompletion = Annotated[Completion, BeforeValidator(_fill_fields)]
 
 
 class _SampleLine(BaseModel, Generic[DetailT]):

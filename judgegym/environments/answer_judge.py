@@ -29,15 +29,15 @@ from judgegym.environments.spec import EnvSpec
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.conversations.turns import images_of
+from judgegym.judges.conversations.turns import list_images
 from judgegym.judges.core.judge import Judge, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.judges.core.tasks import JudgeTask, TaskJudge, prompt_of_answers
+from judgegym.judges.core.tasks import JudgeTask, TaskJudge, render_prompt_text
 from judgegym.judges.parts.jury import JuryJudge, JurySettings
 from judgegym.judges.parts.part import Members
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_fields
-from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.fields import make_judge_task
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.registry import (
     JUDGES,
@@ -48,8 +48,8 @@ from judgegym.judges.scorers.registry import (
     built_in_kind,
     check_sees_each_alone,
     definition,
+    find_scale,
     is_kind,
-    scale_of,
 )
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.client import ChatClient
@@ -233,10 +233,10 @@ class AnyJudge:
         Raises:
             ValueError: a column that the judge is shown cannot be read.
         """
-        asked = prompt_of_answers(row.question if prompt is None else prompt, self._settings)
+        asked = render_prompt_text(row.question if prompt is None else prompt, self._settings)
         fields = usual_fields(row.fields, sorted(self._shown & USUAL_COLUMNS.keys()))
         return replace(
-            judge_task_of(asked, (answer,), fields), images=images_of(row.turns)
+            make_judge_task(asked, (answer,), fields), images=list_images(row.turns)
         ).numbered()
 
     def check(self, row: PromptTask) -> None:
@@ -299,7 +299,7 @@ def open_answer_judge(spec: EnvSpec, config: EnvConfig, client: ChatClient) -> J
     if isinstance(config, EnvironmentJurySettings) and config.judges:
         jury = open_judge(config.jury_settings, client)
         assert isinstance(jury, JuryJudge)  # the settings name one
-        scale = scale_of(built_in_kind(config.answer_judge), config) or Scale(
+        scale = find_scale(built_in_kind(config.answer_judge), config) or Scale(
             *map(int, spec.reward_range)
         )
         return EnvironmentJury(jury, scale, spec.jury_detail)

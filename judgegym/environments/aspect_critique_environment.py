@@ -32,13 +32,18 @@ from judgegym.environments.roles import (
     ComparedVerdict,
     RoleConfig,
     compare_verdicts,
-    judgment_of_votes,
+    judge_votes,
     record_verdict_agreement,
     record_votes,
 )
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.aspects.judge import PanelDetail, find_verdict
-from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of
+from judgegym.judges.aspects.prompt import (
+    Aspect,
+    AspectJudgeSettings,
+    aspect_prompt,
+    format_criteria,
+)
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
@@ -93,7 +98,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         if config.role == "policy":
             tasks = read_answers(rows, config.aspects)
             return (
-                self._with_question(tasks, source)
+                self._select_answerable(tasks, source)
                 if split == "train" or self.verb == "serve"
                 else tasks
             )
@@ -107,7 +112,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
             )
         return tasks
 
-    def _with_question(self, tasks: TaskList[AspectTask], source: str) -> TaskList[AspectTask]:
+    def _select_answerable(self, tasks: TaskList[AspectTask], source: str) -> TaskList[AspectTask]:
         """Return the rows that a policy can answer."""
         usable = tasks.where(lambda task: task.asked is not None)
         if not usable:
@@ -140,8 +145,8 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Judge all aspects at once; with role=judge, compare the majority of the policy's verdicts with gold."""
         if task.aspect is not None:
             gold = task.golds[task.aspect.name]
-            strictness = self.config.strictness_of(task.aspect)
-            found = judgment_of_votes(task.aspect, completions, strictness=strictness, gold=gold)
+            strictness = self.config.resolve_strictness(task.aspect)
+            found = judge_votes(task.aspect, completions, strictness=strictness, gold=gold)
             return replace(found, suspects=self._prompt(task, task.aspect).suspects)
         (completion,) = completions
         return await self.answer_judge.judge(judge_task(task, completion.answer))
@@ -149,7 +154,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
     def group_case(self, task: AspectTask) -> JudgeTask:
         """Compare answers to the question by all aspects, with the reference as one more."""
         assert task.asked is not None  # tasks() left the others out
-        criteria = criteria_of(self.config.aspects)
+        criteria = format_criteria(self.config.aspects)
         return JudgeTask(
             task.asked, (), rubric=criteria, context=task.context, baseline=task.reference
         )
@@ -224,11 +229,11 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         outcomes = (
             Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
             *(
-                Outcome.of(f"passes {name}", f"pass_rate_{slug(name)}")
+                Outcome.from_metric(f"passes {name}", f"pass_rate_{slug(name)}")
                 for name in names * has_judge
             ),
-            *([Outcome.of("vetoed", "veto_rate")] * has_judge),
-            Outcome.of("verdicts drawn again", "redraw_rate", is_fault=True),
+            *([Outcome.from_metric("vetoed", "veto_rate")] * has_judge),
+            Outcome.from_metric("verdicts drawn again", "redraw_rate", is_fault=True),
         )
         return replace(cls.spec, outcomes=outcomes, documented=documented)
 
@@ -245,7 +250,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
         words = {True: "yes", False: "no"}
         return [
-            GoldLabel.of(
+            GoldLabel.from_labels(
                 words[each.gold], None if each.yes is None else words[each.yes], each.aspect
             )
             for each in self._compared(task, sample)

@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any, Protocol, cast, runtime_checkable
 
 from judgegym.data.rows import Split, TaskT
-from judgegym.data.task_list import names_of
+from judgegym.data.task_list import list_groups
 from judgegym.engine.completions import Clients, Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator, record_parts
 from judgegym.engine.records import Sample
@@ -89,7 +89,7 @@ def load_tasks(env: JudgedEnv[Any, TaskT, Any], split: Split) -> Sequence[TaskT]
             f"{_describe(tasks[0])}"
         )
         raise _breach(env, "tasks", problem)
-    env.metric_names.add(names_of(tasks))
+    env.metric_names.add(list_groups(tasks))
     return tasks
 
 

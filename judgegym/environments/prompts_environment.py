@@ -26,7 +26,7 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from judgegym.data.answers import AskedTurns, PromptTask, prompt_tasks
 from judgegym.data.rows import Split
-from judgegym.engine.completions import Completion, Conversation, turns_of_completions
+from judgegym.engine.completions import Completion, Conversation, make_completion_turns
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
@@ -82,7 +82,7 @@ class PromptsConfig(ChosenJudgeSettings, EnvConfig):
                 "user_max_turns: model_answers are given already, so that no user can go on after "
                 "them"
             )
-        if self.user_max_turns and self.of_kind(CascadeSettings):
+        if self.user_max_turns and self.match_settings(CascadeSettings):
             raise ValueError(f"user_max_turns: {_NO_CASCADE}")
         if self.judged == "turns" and self.judge_critique_rounds:
             raise ValueError(
@@ -134,7 +134,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
         def check(task: PromptTask) -> None:
             self._any_judge.check(task)
-            if task.follow_ups and config.of_kind(CascadeSettings):
+            if task.follow_ups and config.match_settings(CascadeSettings):
                 raise ValueError(f"it has several turns: {_NO_CASCADE}")
             if task.follow_ups and config.model_answers is not None and not train:
                 raise ValueError("it has several turns, to which model_answers has no answers")
@@ -171,7 +171,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             return task.follow_ups[number - 1]
         if self._user is None or number - len(task.follow_ups) > config.user_max_turns:
             return None
-        said = (*task.turns, *turns_of_completions(completions))
+        said = (*task.turns, *make_completion_turns(completions))
         return await self._user.message(task.uid, said, task.fields, number)
 
     async def judge(
@@ -182,7 +182,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         if self.config.judged != "turns":
             judgment = await self.answer_judge.judge(tasks[0])
         else:
-            judgment = _mean_of_turns(
+            judgment = _average_turns(
                 await all_results(self._judge_turn(*each) for each in enumerate(tasks, start=1))
             )
         if judgment.detail is None or not judgment.left_out:
@@ -192,7 +192,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     def _judge_tasks(self, task: PromptTask, completions: Sequence[Completion]) -> list[JudgeTask]:
         """Return what is judged: the conversation after the prompt, its last turn, or each of its turns."""
-        turns = turns_of_completions(completions)
+        turns = make_completion_turns(completions)
         own = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
         spans = {
             "whole": [(0, len(turns))],
@@ -249,7 +249,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     def spec_for(cls, config: PromptsConfig) -> EnvSpec:
         """Show the mean score of each part of a reward."""
         parts = [
-            Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number")
+            Outcome.from_metric(f"part {name}", f"part_{slug(name)}", unit="number")
             for name in config.part_names
         ]
         return replace(cls.spec, outcomes=parts)
@@ -303,7 +303,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             metrics.expect(
                 "no conversation with a score has this turn", f"mean_score_{_TURN}{number}"
             )
-        if self.config.of_kind(CascadeSettings):
+        if self.config.match_settings(CascadeSettings):
             metrics.expect("no completion has a score", "escalated_rate")
             metrics.expect(
                 "no row that the cheap judge decides was shown to both", "rechecked_differ_rate"
@@ -315,7 +315,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             )
 
 
-def _mean_of_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
+def _average_turns(judgments: Sequence[Judgment[ScoreParts]]) -> Judgment[ScoreParts]:
     """The judgment of a conversation whose turns were judged: without a score if one of them has none."""
     named = [(f"{_TURN}{number}", judgment) for number, judgment in enumerate(judgments, start=1)]
     said = "\n\n".join(

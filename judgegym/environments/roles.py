@@ -81,7 +81,7 @@ class ComparedScore:
     gold: float
 
 
-def judgment_of_scores(
+def judge_scores(
     completions: Sequence[Completion],
     settings: RubricJudgeSettings,
     comparison: Comparison,
@@ -185,7 +185,7 @@ class ComparedVerdict:
     gold: bool
 
 
-def judgment_of_votes(
+def judge_votes(
     aspect: Aspect, completions: Sequence[Completion], *, strictness: int, gold: bool
 ) -> Judgment[PanelDetail]:
     """Judge a policy's verdicts: 1.0 if their majority is the gold verdict, else 0.0; invalid without a majority."""

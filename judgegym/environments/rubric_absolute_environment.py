@@ -37,7 +37,7 @@ from judgegym.environments.roles import (
     Comparison,
     RoleConfig,
     compare_score,
-    judgment_of_scores,
+    judge_scores,
     pooled_score,
     record_score_agreement,
 )
@@ -172,7 +172,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Score the response; with role=judge, compare the policy's score with the gold score."""
         if self.config.role == "judge":
             assert task.gold is not None  # tasks() left the others out
-            found = judgment_of_scores(completions, self.config, self.config.reward, gold=task.gold)
+            found = judge_scores(completions, self.config, self.config.reward, gold=task.gold)
             return replace(found, suspects=self._prompt(task).suspects)
         (completion,) = completions
         return await self.answer_judge.judge(judge_task(task, completion.answer))
@@ -251,14 +251,14 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             ("no score could be read", *frequencies) if is_listed else unlisted,
         )
         outcomes = (
-            Outcome.of("mean score", "mean_score", unit="number"),
+            Outcome.from_metric("mean score", "mean_score", unit="number"),
             *([Outcome("scores", frequencies)] * is_listed),
             Outcome(
                 "agreement with gold",
                 {"quadratic_kappa": "κ", "spearman": "ρ", "mae": "error"},
                 unit="number",
             ),
-            Outcome.of("strict format", "strict_format_rate"),
+            Outcome.from_metric("strict format", "strict_format_rate"),
         )
         invalid_score = 0.0 if config.role == "judge" else float(config.scale_min)
         return replace(

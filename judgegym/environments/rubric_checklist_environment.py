@@ -22,9 +22,9 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from judgegym.data.checklist_rows import (
     ChecklistTask,
+    drop_criteria,
     read_checklists,
     read_gold_checklists,
-    with_dropout,
 )
 from judgegym.data.rows import Split, load_rows
 from judgegym.engine.completions import Completion, Conversation, system_text
@@ -101,7 +101,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
                 {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"},
             ),
             Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
-            Outcome.of("rows with a verdict drawn again", "redraw_rate", is_fault=True),
+            Outcome.from_metric("rows with a verdict drawn again", "redraw_rate", is_fault=True),
         ),
         offline_samples={"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")},
     )
@@ -142,7 +142,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
             return tasks.map(
-                lambda task: with_dropout(task, config.rubric_dropout, config.seed, config.formula)
+                lambda task: drop_criteria(task, config.rubric_dropout, config.seed, config.formula)
             )
         return tasks
 
@@ -177,12 +177,12 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     ) -> Judgment[ChecklistDetail]:
         """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
         if task.is_judged:
-            return self._judgment_of_votes(task, completions)
+            return self._judge_votes(task, completions)
         judgment = await self.answer_judge.judge(judge_task(task, completions[0].answer))
         detail = judgment.detail and replace(judgment.detail, left_out=task.left_out)
         return replace(judgment, detail=detail)
 
-    def _judgment_of_votes(
+    def _judge_votes(
         self, task: ChecklistTask, completions: Sequence[Completion]
     ) -> Judgment[ChecklistDetail]:
         """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
@@ -346,7 +346,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
         """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
         return [
-            GoldLabel.of(
+            GoldLabel.from_labels(
                 _WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect
             )
             for each in self._compared(task, sample)

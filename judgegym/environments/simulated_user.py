@@ -32,11 +32,11 @@ from judgegym.judges.config.field_types import (
     price_fields,
 )
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.conversations.turns import Turn, images_of
+from judgegym.judges.conversations.turns import Turn, list_images
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.seeding import derive
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.models import DEFAULT_POLICY
@@ -207,7 +207,7 @@ def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> lis
     if spoken[0].role == "user":  # chat templates want the first message of this role
         images = [
             replace(image, mark=f"[image {n}]")
-            for n, image in enumerate(images_of(spoken), start=1)
+            for n, image in enumerate(list_images(spoken), start=1)
         ]
         first = Message(role="user", content="Write your first message.")
         messages.append({**first, "images": images} if images else first)
@@ -220,7 +220,7 @@ def user_prompt(turns: Sequence[Turn], persona: str = "", goal: str = "") -> lis
 
 def read_message(choice: Choice) -> str | None:
     """The message in an answer; empty if it ends the conversation, and `None` if it cannot be used."""
-    text = after_thinking(choice.text).strip() if choice.state == "whole" else ""
+    text = cut_thinking(choice.text).strip() if choice.state == "whole" else ""
     before, _, last = text.rpartition("\n")
     is_over = last.strip() == _CLOSING
     word = _CLOSING.strip("[]").casefold()

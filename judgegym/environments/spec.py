@@ -60,7 +60,7 @@ class EnvSpec:
     offline_prompts: Sequence[str | PromptFormat] = ()
 
     @property
-    def metric_of_training(self) -> str:
+    def training_metric(self) -> str:
         """The name of the headline metric in training."""
         return self.training_headline or self.headline[0]
 

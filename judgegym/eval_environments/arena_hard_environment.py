@@ -28,9 +28,9 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import (
+    measure_style,
     style_controlled_win_rate,
     style_difference,
-    style_of,
 )
 from judgegym.judges.arena import OUTCOMES, ArenaDetail, row_result
 from judgegym.judges.core.judgment import Judgment
@@ -59,9 +59,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
             Outcome(
                 "rows, both orders", {"win_rate": "won", "tie_rate": "tied", "loss_rate": "lost"}
             ),
-            Outcome.of("both orders agree", "position_agreement_rate"),
-            Outcome.of("at equal style", "style_controlled_winrate", unit="number"),
-            Outcome.of(
+            Outcome.from_metric("both orders agree", "position_agreement_rate"),
+            Outcome.from_metric("at equal style", "style_controlled_winrate", unit="number"),
+            Outcome.from_metric(
                 "without a baseline", "prompts_without_baseline", unit="count", is_fault=True
             ),
         ),
@@ -84,7 +84,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[ArenaDetail]
     ) -> None:
         """Record win rates, overall and by category, outcomes, and the agreement of both orders."""
-        detail, entries = sample.detail, entries_of(sample)
+        detail, entries = sample.detail, list_entries(sample)
         won, of = sum(entries), float(len(entries))
         # The specification's names: `winrate` in training, `overall_winrate` beside those of
         # categories in evaluation.
@@ -111,8 +111,10 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
             return
         rate = style_controlled_win_rate(
             (
-                entries_of(sample),
-                style_difference(style_of(sample.completions[0].answer), style_of(task.baseline)),
+                list_entries(sample),
+                style_difference(
+                    measure_style(sample.completions[0].answer), measure_style(task.baseline)
+                ),
             )
             for task, sample in rows
         )
@@ -156,7 +158,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         return {game.order: game.points for game in games if game.points is not None}
 
 
-def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:
+def list_entries(sample: Sample[ArenaDetail]) -> Sequence[float]:
     """Return the entries of a finished sample, from 0 to 1."""
     return TWO_LOST_GAMES if sample.detail is None else sample.detail.entries
 

@@ -34,7 +34,7 @@ from typing_extensions import Self
 
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import Task, TaskT
-from judgegym.data.task_list import uids_of
+from judgegym.data.task_list import list_uids
 from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
 from judgegym.engine.records import Sample, SampleRun, digest, explained
 from judgegym.engine.settings import EnvConfig, EnvSettings
@@ -67,7 +67,7 @@ from judgegym.reports.results.answers import (
     JudgedAgain,
     RowAnswers,
     are_verdicts,
-    run_of,
+    find_run,
 )
 from judgegym.reports.results.run import SavedRun
 
@@ -84,7 +84,7 @@ class CandidatesAnswers(AnswersReader):
         """Look for the candidate `name`."""
         self._name = name
 
-    def of_sample(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
+    def read_sample_answer(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
         """Return the candidate's answer, or why there is none.
 
         Raises:
@@ -92,7 +92,7 @@ class CandidatesAnswers(AnswersReader):
         """
         answers = sample.detail.get("answers") if isinstance(sample.detail, Mapping) else None
         if sample.completions or not isinstance(answers, Sequence):
-            return super().of_sample(sample)
+            return super().read_sample_answer(sample)
         by_name = {answer["candidate"]: answer for answer in answers if isinstance(answer, Mapping)}
         if self._name not in by_name:
             names = ", ".join(map(repr, by_name))
@@ -103,9 +103,13 @@ class CandidatesAnswers(AnswersReader):
         error = found.get("error")
         return (), error if isinstance(error, str) else "the candidate never answered"
 
-    def number_of(self, component: str) -> int | None:
+    def parse_conversation_number(self, component: str) -> int | None:
         """Return which conversation of its row a call was; a candidate has one."""
-        return 0 if component == f"candidate_{self._name}/policy" else super().number_of(component)
+        return (
+            0
+            if component == f"candidate_{self._name}/policy"
+            else super().parse_conversation_number(component)
+        )
 
 
 def _completion(answer: Mapping[str, JSON]) -> Completion:
@@ -168,11 +172,11 @@ class Candidate:
 
         if self._file is None:
             return
-        run_path = run_of(self._file)
+        run_path = find_run(self._file)
         if run_path is None:
             self._answers = load_answers(self._file, tasks)
         else:
-            self.earlier = JudgedAgain(run_path, uids_of(tasks), CandidatesAnswers(self.name))
+            self.earlier = JudgedAgain(run_path, list_uids(tasks), CandidatesAnswers(self.name))
             self.earlier.check(tasks, conversations, refusal)
 
     def held_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
@@ -219,7 +223,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
         """Return a candidate's answer to a row, as it is judged, from its completion or from why there is none."""
 
     @abstractmethod
-    def error_of(self, answer: AnswerT) -> str | None:
+    def find_answer_error(self, answer: AnswerT) -> str | None:
         """Return why a candidate has no answer to a row; `None` if it has one."""
 
     @abstractmethod
@@ -262,7 +266,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
             task.uid, task.category, task.question, run=run, task_digest=digest
         )
         errors = {
-            candidate.name: self.error_of(each)
+            candidate.name: self.find_answer_error(each)
             for candidate, each in zip(self.candidates, answers, strict=True)
         }
         if None not in errors.values():  # no judge was asked, so none has failed
@@ -280,7 +284,7 @@ class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, Answer
         return ", ".join(candidate.name for candidate in self.candidates)
 
     @property
-    def answers_of(self) -> JSON:
+    def answers_run(self) -> JSON:
         """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
         runs = {
             each.name: each.earlier.to_json()
@@ -476,12 +480,12 @@ def open_candidates(
     return [Candidate(model.name, policy, config, answers=model.answers) for model, policy in both]
 
 
-def urls_of(models: Sequence[ModelSettings]) -> tuple[str, ...]:
+def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
     """The base URLs of the models that have an endpoint."""
     return tuple(model.base_url for model in models if model.base_url is not None)
 
 
-def names_of(models: Sequence[ModelSettings]) -> str:
+def join_names(models: Sequence[ModelSettings]) -> str:
     """The names of the first two models and the number of the others, for the name of a run."""
     names, more = [model.name for model in models[:_NAMED]], len(models) - _NAMED
     return "+".join([*names, *([f"{more} more"] if more > 0 else [])])

@@ -23,7 +23,7 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from judgegym.data.answers import warn_unused_columns
-from judgegym.data.rows import Row, Split, by_uid, load_rows
+from judgegym.data.rows import Row, Split, index_by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator
@@ -90,7 +90,7 @@ class MTBenchTask:
     baseline: tuple[str, ...] = ()
 
 
-def texts_of_turns(row: Row, path: str, *counts: int) -> tuple[str, ...]:
+def read_turn_texts(row: Row, path: str, *counts: int) -> tuple[str, ...]:
     """Return the texts of a row's turns.
 
     Raises:
@@ -138,7 +138,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             name: getattr(self.config, name) for name in ("reference_dataset", "baseline_dataset")
         }
         answers = {
-            name: by_uid(load_rows(source, split=self.config.split))
+            name: index_by_uid(load_rows(source, split=self.config.split))
             for name, source in sources.items()
             if source
         }
@@ -151,17 +151,17 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
                         f"{sources[name] or 'any dataset'}"
                     )
                 return (
-                    texts_of_turns(answers[name][uid], "choices.0.turns", len(turns))
+                    read_turn_texts(answers[name][uid], "choices.0.turns", len(turns))
                     if needed
                     else ()
                 )
 
-            turns, category = texts_of_turns(row, "turns", 1, 2), row.optional_text("category")
+            turns, category = read_turn_texts(row, "turns", 1, 2), row.optional_text("category")
             reference = given("reference_dataset", needed=category in WITH_REFERENCES)
             baseline = given("baseline_dataset", needed="baseline_dataset" in answers)
             return MTBenchTask(uid, turns[0], category, turns, reference, baseline)
 
-        return TaskList.of(by_uid(rows), build)
+        return TaskList.from_rows(index_by_uid(rows), build)
 
     def conversations(self, task: MTBenchTask) -> list[Conversation]:
         """Ask the first turn, after the system prompt."""
@@ -187,7 +187,7 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
             JudgeTask(question, (completion.answer,), reference, baseline=baseline)
             for completion, (question, reference, baseline) in zip(completions, shown, strict=False)
         ]
-        return await self.answer_judge.judge(TurnTask.of(turns))
+        return await self.answer_judge.judge(TurnTask.from_turns(turns))
 
     def reward(self, judgment: Judgment[MTBenchDetail]) -> float:
         """Return the mean over the turns of (rating − 1) / 9, or of 1 for a win, 0.5 for a tie and 0 for a loss."""

@@ -21,12 +21,12 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 from judgegym.data.pairs import (
     PairTask,
     Preference,
+    add_swapped,
     check_choices,
     choice_task,
     is_ties,
     read_preferences,
     ties_task,
-    with_swapped,
 )
 from judgegym.data.rows import Split, load_rows
 from judgegym.data.task_list import TaskList
@@ -72,12 +72,12 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         name="pairwise_judgement",
         headline=("percent_correct", "correct"),
         outcomes=(
-            Outcome.of("RewardBench-2 score", "rewardbench2/score", unit="number"),
-            Outcome.of("readable choices", "choice_format_compliance_rate"),
-            Outcome.of("both orders agree", "position_consistency_rate"),
-            Outcome.of("A among wrong choices", "wrong_answer_a_bias_rate"),
-            Outcome.of("readable ratings", "ties_format_compliance_rate"),
-            Outcome.of("truncated Ties rows", "ties_truncated_rate", is_fault=True),
+            Outcome.from_metric("RewardBench-2 score", "rewardbench2/score", unit="number"),
+            Outcome.from_metric("readable choices", "choice_format_compliance_rate"),
+            Outcome.from_metric("both orders agree", "position_consistency_rate"),
+            Outcome.from_metric("A among wrong choices", "wrong_answer_a_bias_rate"),
+            Outcome.from_metric("readable ratings", "ties_format_compliance_rate"),
+            Outcome.from_metric("truncated Ties rows", "ties_truncated_rate", is_fault=True),
         ),
         offline_samples={
             "eval_dataset": str(SAMPLES / "pairwise.jsonl"),
@@ -91,7 +91,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def _eval_tasks(self) -> TaskList[PairTask]:
         config = self.config
-        rows = self._of_categories(
+        rows = self._select_categories(
             self._preferences(config.eval_dataset, config.eval_split, all_rows=True)
         )
         if config.num_choices != "auto":
@@ -113,7 +113,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             self.warn_once(logger, f"{source}: rows without a preference are left out: {counts}")
         return preferences.rows
 
-    def _of_categories(self, rows: TaskList[Preference]) -> TaskList[Preference]:
+    def _select_categories(self, rows: TaskList[Preference]) -> TaskList[Preference]:
         if self.config.eval_categories is None:
             return rows
         there = sorted(rows.named)
@@ -149,7 +149,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             )
         rows = self._preferences(self.config.train_dataset, self.config.train_split, all_rows=False)
         tasks = rows.map(self._choice)
-        return with_swapped(tasks) if self.config.swap_consistency else tasks
+        return add_swapped(tasks) if self.config.swap_consistency else tasks
 
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
@@ -253,7 +253,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         letters = detail.letters if detail is not None else (None,) * len(orders)
         names = ORDERS if len(orders) > 1 else ("",)
         found = zip(names, orders, letters, strict=True)
-        return [GoldLabel.of(order.gold, letter, name) for name, order, letter in found]
+        return [GoldLabel.from_labels(order.gold, letter, name) for name, order, letter in found]
 
     def orders(self, judgment: Judgment[PairwiseDetail]) -> Mapping[str, float]:
         """Return, where both orders of the answers were asked, whether each choice was right."""

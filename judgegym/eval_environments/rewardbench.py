@@ -70,7 +70,7 @@ def ties_score(rows: Sequence[TiesRow]) -> float | None:
     Returns:
         The score; `None` if no question has both a ref row and a tied row.
     """
-    ref, tied = _by_number(rows, "ref"), _by_number(rows, "tied")
+    ref, tied = _index_by_number(rows, "ref"), _index_by_number(rows, "tied")
     both = sorted(ref.keys() & tied.keys())
     if not both:
         return None
@@ -88,7 +88,7 @@ def ties_score(rows: Sequence[TiesRow]) -> float | None:
     )
 
 
-def _by_number(rows: Sequence[TiesRow], kind: str) -> dict[str, _Row]:
+def _index_by_number(rows: Sequence[TiesRow], kind: str) -> dict[str, _Row]:
     by_number: dict[str, _Row] = {}
     for row in rows:
         kind_of_row, _, number = row["id"].partition(":")

@@ -28,8 +28,8 @@ from judgegym.environments.spec import EnvSpec
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import POLICY, PeerModels
 from judgegym.eval_environments.peer.ranking import leniency_adjusted
-from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerTable, cells_of
-from judgegym.eval_environments.peer.row import PeerRowRunner, combined, results_of, score_all
+from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerTable, list_cells
+from judgegym.eval_environments.peer.row import PeerRowRunner, collect_results, combined, score_all
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.peers import SCALE
@@ -94,7 +94,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         if metrics.prefix == "train":
-            for cell in cells_of(sample.judgment):
+            for cell in list_cells(sample.judgment):
                 metrics.rate("missing_cell_rate", cell.score is None)
                 if cell.score is not None:
                     metrics.mean(f"score_by_{slug(cell.judge)}", cell.score)
@@ -103,7 +103,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         self, metrics: MetricAggregator, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]
     ) -> None:
         """Record scores, ranking, agreement, self-preference and the changes by critique."""
-        results = results_of(self.models, rows, seed=self.config.seed)
+        results = collect_results(self.models, rows, seed=self.config.seed)
         report.add_metrics(metrics, results, expected_cells=self.models.pairs * len(rows))
 
     def texts(self, task: PeerTask) -> Mapping[str, str]:
@@ -115,10 +115,12 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         """Show the agreement of the judges, what critique changed, and missing scores."""
         changes = {f"critique_{name}_rate": name for name in ("changed", "raised", "lowered")}
         outcomes = (
-            Outcome.of("agreement (α)", "krippendorff_alpha", unit="number"),
+            Outcome.from_metric("agreement (α)", "krippendorff_alpha", unit="number"),
             *([Outcome("scores after critique", changes)] if config.critique_rounds else []),
-            Outcome.of("missing scores", "missing_cells", unit="count", is_fault=True),
-            Outcome.of("failed critique rounds", "critique_failed_round_rate", is_fault=True),
+            Outcome.from_metric("missing scores", "missing_cells", unit="count", is_fault=True),
+            Outcome.from_metric(
+                "failed critique rounds", "critique_failed_round_rate", is_fault=True
+            ),
         )
         return replace(cls.spec, outcomes=outcomes)
 
@@ -130,7 +132,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         self, task: PeerTask, completions: Sequence[Completion], earlier: Judgment[PeerTable]
     ) -> Judgment[PeerTable]:
         """Ask those judges again that gave no score."""
-        cells = cells_of(earlier)
+        cells = list_cells(earlier)
         if all(cell.score is not None for cell in cells):
             return earlier
         return await self._score(task, completions, cells)
@@ -152,7 +154,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         names = [judge.name for judge in self.models.frozen]
         scores = np.full((1, len(names), len(judgments)), np.nan)
         for place, judgment in enumerate(judgments):
-            for cell in cells_of(judgment):
+            for cell in list_cells(judgment):
                 if cell.score is not None:
                     scores[0, names.index(cell.judge), place] = cell.score
         if np.isfinite(scores).all():

@@ -123,7 +123,7 @@ class Game:
     error: str | None = None
 
     @classmethod
-    def of(cls, order: GameOrder, answers: Answers[ArenaLabel]) -> Game:
+    def from_answers(cls, order: GameOrder, answers: Answers[ArenaLabel]) -> Game:
         """The game of the answers to its question."""
         calls, decisive = answers.calls, answers.last
         last = next((call for call in reversed(calls) if call.text), calls[-1])
@@ -175,7 +175,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
             shared: the texts of further sections behind the prompt
                 (`judgegym.judges.core.delimiters.given_texts`).
         """
-        settings, is_a, baseline = self.settings, order == "model_is_a", baseline_of(task)
+        settings, is_a, baseline = self.settings, order == "model_is_a", select_baseline(task)
         assert baseline is not None  # a task without one is none for this judge
         prompt = game_prompt(
             task.prompt,
@@ -197,7 +197,8 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
     ) -> Judgment[ArenaDetail]:
         """Average the points of both games; the confidence `orders` is 1 − the distance between them."""
         first, second = (
-            Game.of(order, replies) for order, replies in zip(_GAMES, answers, strict=True)
+            Game.from_answers(order, replies)
+            for order, replies in zip(_GAMES, answers, strict=True)
         )
         games = (first, second)
         if first.label is None or second.label is None:
@@ -227,7 +228,7 @@ class ArenaTaskJudge(ModelJudge[ArenaJudgeSettings, ArenaDetail, ArenaLabel]):
         )
 
 
-def baseline_of(task: JudgeTask) -> str | None:
+def select_baseline(task: JudgeTask) -> str | None:
     """The baseline of a task, or its reference, for protocols without a field for a baseline."""
     return task.reference if task.baseline is None else task.baseline
 

@@ -26,7 +26,7 @@ from judgegym.judges import prompts
 from judgegym.judges.arena import OUTCOMES, GameOrder
 from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import Lookalikes, without_tokens
+from judgegym.judges.core.delimiters import Lookalikes, break_tokens
 from judgegym.judges.core.judgment import Judgment, Scale, ScoreParts, Status
 from judgegym.judges.core.message_template import MessageTemplate
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question
@@ -72,7 +72,7 @@ class TurnTask(JudgeTask):
     earlier: tuple[JudgeTask, ...] = ()
 
     @classmethod
-    def of(cls, turns: Sequence[JudgeTask]) -> TurnTask:
+    def from_turns(cls, turns: Sequence[JudgeTask]) -> TurnTask:
         """The task of a conversation of at least one turn."""
         *earlier, last = turns
         return cls(
@@ -172,7 +172,9 @@ def read_templates(text: str) -> Templates:
         for baseline in (None, "")
         for reference in (None, "")
     ]
-    for look in chain.from_iterable(judge_views(TurnTask.of([turn, turn])) for turn in turns):
+    for look in chain.from_iterable(
+        judge_views(TurnTask.from_turns([turn, turn])) for turn in turns
+    ):
         fields, texts = given.get(look.template, {}), look.texts
         system, user = str(fields.get("system_prompt", "")), str(fields.get("prompt_template", ""))
         verdict, placed = (
@@ -214,7 +216,7 @@ class TurnVerdict:
     error: str | None = None
 
     @classmethod
-    def of(cls, order: GameOrder | None, answers: Answers[Any]) -> TurnVerdict:
+    def from_answers(cls, order: GameOrder | None, answers: Answers[Any]) -> TurnVerdict:
         """The verdict in the replies to a prompt."""
         calls, points = answers.calls, _GAMES[order][1]
         last = next((call for call in reversed(calls) if call.text), calls[-1])
@@ -260,7 +262,7 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
         """The mean over the turns; two games that disagree are a tie."""
         looks = judge_views(task)
         verdicts = [
-            TurnVerdict.of(look.order, replies)
+            TurnVerdict.from_answers(look.order, replies)
             for look, replies in zip(looks, answers, strict=True)
         ]
         size = 1 if task.baseline is None else len(_ORDERS)
@@ -302,7 +304,7 @@ class MTBenchJudge(ModelJudge[ReaskSettings, MTBenchDetail, Any]):
             read,
             choice_form(letters) if look.order else RATING_FORM,
             reasks=self.settings.judge_reask,
-            repair=lambda _, call: (without_tokens(call.text), again),
+            repair=lambda _, call: (break_tokens(call.text), again),
         )
 
 

@@ -36,7 +36,7 @@ from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
     TaskError,
-    but_alone,
+    explain_single_response,
     response_judgment,
 )
 from judgegym.judges.parsing.json_objects import explained
@@ -218,7 +218,8 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         if not FEWEST_CHOICES <= len(task.responses) <= MOST_CHOICES:
             raise TaskError(
                 f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found "
-                f"{len(task.responses)}" + but_alone(task, self.settings.how_to_gather)
+                f"{len(task.responses)}"
+                + explain_single_response(task, self.settings.how_to_gather)
             )
 
     def compares(self, task: JudgeTask) -> bool:
@@ -231,7 +232,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
 
     def begin(self, task: JudgeTask, size: int) -> AnswerCollector[list[ResponseJudgment]]:
         """Collect responses, since one call chooses among all."""
-        return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
+        return AnswerCollector(lambda responses: self.score(task.replace_responses(responses)))
 
     async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Judge the distinct responses.
@@ -265,7 +266,7 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
     def _shuffled(self, task: JudgeTask) -> tuple[str, ...]:
         """The distinct responses, in an order that depends on the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
-        key = replace(task.with_responses(answers, task.places), repeat=0).key("choice")
+        key = replace(task.replace_responses(answers, task.places), repeat=0).key("choice")
         generator(self.settings.seed, key, "order").shuffle(answers)
         return tuple(answers)
 

@@ -27,7 +27,7 @@ from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 
 
 class PeerJudgeSettings(PromptLayoutSettings):
@@ -133,7 +133,7 @@ class PeerTaskJudge(ModelJudge[PeerJudgeSettings, PeerDetail, ScoreObject]):
         return Revision(
             verdict.score,
             verdict.reasoning or "",
-            critique_before(after_thinking(call.text), "score"),
+            critique_before(cut_thinking(call.text), "score"),
         )
 
     def _prompt(self, task: JudgeTask, previous: ScoreObject | None = None) -> Prompt:

@@ -55,7 +55,7 @@ def independent(repeat: int) -> Iterator[None]:
         yield
 
 
-def vote_of_repeat(number: int) -> int:
+def offset_vote(number: int) -> int:
     """The vote, or the seed, of this number in the repeat of the context."""
     return number + VOTES_OF_REPEAT * _REPEAT.get()
 

@@ -32,9 +32,9 @@ from judgegym.llm.at_once import SingleFlight, on_its_way
 from judgegym.llm.cache import (
     IS_ASKED_ANEW,
     JudgmentCache,
+    offset_vote,
     request_key,
     request_shape,
-    vote_of_repeat,
 )
 from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, let_go
@@ -135,7 +135,7 @@ class ChatClient(Transport):
                 other.presence, other.breaker = known.presence, known.breaker
                 break
         if self.breaker.on_open is not None:
-            other.on_outage(self.breaker.on_open)
+            other.subscribe_outage(self.breaker.on_open)
         self.siblings.append(other)
         return other
 
@@ -344,7 +344,7 @@ class ChatClient(Transport):
         longest = settings.max_tokens if max_tokens == "default" else max_tokens
         if longest:
             parameters["max_tokens"] = longest
-        seeds = {} if seed is None else {"seed": vote_of_repeat(seed)}
+        seeds = {} if seed is None else {"seed": offset_vote(seed)}
         return {**parameters, **settings.extra_body, **(extra or {}), **seeds}
 
     async def _ask_all(
@@ -402,7 +402,7 @@ class ChatClient(Transport):
                 else parameters
             )
             try:
-                return _of_first(await self.request(messages, own, record))
+                return _keep_first(await self.request(messages, own, record))
             except EndpointError as error:
                 failures[record.part] = error
                 raise
@@ -437,9 +437,9 @@ class ChatClient(Transport):
         if IS_ASKED_ANEW.get():
             cache = None
         if cache is None and not is_greedy:
-            return _of_first(await send(record))
+            return _keep_first(await send(record))
         shape = request_shape(
-            self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote)
+            self._identity, asked.messages, asked.parameters, offset_vote(asked.vote)
         )
         is_own = False
 
@@ -454,13 +454,13 @@ class ChatClient(Transport):
             nonlocal is_own
             is_own = True
             if cache is None:
-                return _of_first(await send(record))
+                return _keep_first(await send(record))
             key = request_key(shape)
             with on_its_way():
                 row = await cache.get(key)
             if row.choice is not None and is_kept(row.choice):
                 return ChatResponse((row.choice,), cached=True)
-            answer = _of_first(await send(record))
+            answer = _keep_first(await send(record))
             if not is_kept(answer.first):
                 return answer
             with on_its_way():
@@ -481,7 +481,7 @@ class ChatClient(Transport):
         except EndpointError as error:
             if is_own:
                 raise
-            raise error.of_another_call() from error
+            raise error.make_shared_error() from error
         return (
             ChatResponse(answer.choices, latency_s=answer.latency_s, cached=True)
             if shared
@@ -489,7 +489,7 @@ class ChatClient(Transport):
         )
 
 
-def _of_first(answer: ChatResponse) -> ChatResponse:
+def _keep_first(answer: ChatResponse) -> ChatResponse:
     """The answer with its first choice; what an endpoint gives beyond that is left out."""
     return (
         answer

@@ -103,7 +103,7 @@ class EndpointError(JudgeGymError):
             vars(self),
         )
 
-    def of_another_call(self) -> EndpointError:
+    def make_shared_error(self) -> EndpointError:
         """The error for a call that shares the requests of an identical one, which sent and paid for them."""
         error = copy(self)  # without the frames that it went through
         error.attempts, error.usage = 0, Usage()

@@ -101,7 +101,7 @@ def broken_up(text: str) -> EscapedText:
     return EscapedText(broken, tokens)
 
 
-def without_trailing_tokens(text: str) -> str:
+def strip_trailing_tokens(text: str) -> str:
     """`text` without the tokens at its end and the white space around them; as it is if it ends with none."""
     if not text.rstrip().endswith((">", "＞", "]", "］")):
         return text

@@ -162,10 +162,10 @@ class SpanTracer:
             )
         with self.span(f"{operation} {endpoint.model}", attributes, kind=self.kinds.CLIENT):
             answer = await sending
-            attributes |= self._of_answer(answer)
+            attributes |= self._response_attributes(answer)
             return answer
 
-    def _of_answer(self, answer: ChatResponse) -> Attributes:
+    def _response_attributes(self, answer: ChatResponse) -> Attributes:
         usage = answer.usage
         found: Attributes = {
             "gen_ai.usage.input_tokens": usage.prompt_tokens,

@@ -26,13 +26,13 @@ from judgegym.llm import tracing, wire
 from judgegym.llm.at_once import on_its_way
 from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.cost.budget import Budget
-from judgegym.llm.cost.images import tokens_of_images
-from judgegym.llm.cost.models import retired_words, warn_of_end
+from judgegym.llm.cost.images import count_image_tokens
+from judgegym.llm.cost.models import retired_words, warn_if_retired
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.http.exchange import Exchange
 from judgegym.llm.http.limits import LimitedClient
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
-from judgegym.llm.providers import api_of
+from judgegym.llm.providers import load_api
 from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, ThrottleMonitor
 from judgegym.llm.refusals.request_fields import FIELDS, only_streams, refuses
@@ -43,12 +43,12 @@ from judgegym.llm.responses.outcome import (
     Habits,
     Outcome,
     PlainResponse,
-    of_answer,
+    parse_response,
 )
 from judgegym.llm.retries.limits import LONG_WAIT_S
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica
-from judgegym.llm.urls import with_version
+from judgegym.llm.urls import add_version
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON, Choice, Message
 
@@ -88,8 +88,8 @@ class Transport(LimitedClient):
         """
         super().__init__(settings, budget)
         for endpoint in settings.endpoints:
-            warn_of_end(endpoint.base_url, endpoint.model, settings.model_setting)
-        self.api = api_of(settings.endpoints[0].api)
+            warn_if_retired(endpoint.base_url, endpoint.model, settings.model_setting)
+        self.api = load_api(settings.endpoints[0].api)
         where = f"--{settings.prefix}"
         self.api.check(settings.extra_body, f"{where}extra_body")
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
@@ -144,11 +144,11 @@ class Transport(LimitedClient):
         own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
         return max([own, *(each.away_for_s for each in self.siblings)])
 
-    def on_outage(self, told: Callable[[], None]) -> None:
+    def subscribe_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""
         self.presence.on_lost = self.breaker.on_open = told
         for each in self.siblings:
-            each.on_outage(told)
+            each.subscribe_outage(told)
 
     @property
     def finish_reasons(self) -> Counter[str]:
@@ -286,7 +286,7 @@ class Transport(LimitedClient):
             EndpointError: no attempt succeeded, or the answer is no JSON.
         """
         fields = None if body is None else {"model": "", **body}
-        text = await self.beside_text(path, fields, upload)
+        text = await self.request_text(path, fields, upload)
         try:
             return wire.loads(text)
         except ValueError:
@@ -297,7 +297,7 @@ class Transport(LimitedClient):
                 FailureKind.BROKEN, endpoint=self.settings.endpoints[0].shown, answer=said
             ) from None
 
-    async def beside_text(
+    async def request_text(
         self, path: str, fields: dict[str, JSON] | None = None, upload: Upload | None = None
     ) -> str:
         """The text of an answer; arguments and errors as of `beside`."""
@@ -315,7 +315,7 @@ class Transport(LimitedClient):
         self.breaker.calls += 1
         head_start, is_first = self.fields.head_start, False
         try:
-            if not head_start.is_over and call.path is None and self._batch_of(call) is None:
+            if not head_start.is_over and call.path is None and self._find_batch(call) is None:
                 is_first = await head_start.begin()
             call.began = time.monotonic()
             while True:
@@ -381,13 +381,13 @@ class Transport(LimitedClient):
         if call.upload is not None and call.upload.may_count_twice:
             raise failure
         call.broken += outcome.kind is FailureKind.BROKEN
-        retries = self._retries if self._batch_of(call) is None else self._line_retries
+        retries = self._retries if self._find_batch(call) is None else self._line_retries
         pause = retries.pause(
             failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed()
         )
         if pause is None:
             raise failure
-        if (budget := self._budget_of(call)) is not None:
+        if (budget := self._find_budget(call)) is not None:
             await budget.ready(call.worst)  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
@@ -446,7 +446,7 @@ class Transport(LimitedClient):
 
     def _is_judged(self, call: RequestRecord) -> bool:
         """Whether a call is of a policy or a judge, and is sent by itself."""
-        return (call.path is None or call.read is not None) and self._batch_of(call) is None
+        return (call.path is None or call.read is not None) and self._find_batch(call) is None
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
@@ -454,7 +454,7 @@ class Transport(LimitedClient):
         Nothing is sent to a replica whose answers have shown that none will be usable. For the
         budget an attempt is finished when it fails, or its answer is recorded.
         """
-        budget, outcome = self._budget_of(call), cast("Outcome | None", replica.habits.refusal)
+        budget, outcome = self._find_budget(call), cast("Outcome | None", replica.habits.refusal)
         if outcome is not None:
             self.limit.release()
             if budget is not None:
@@ -462,7 +462,7 @@ class Transport(LimitedClient):
             return outcome
         call.attempts += 1
         replica.in_flight += 1
-        batches, cost = self._batch_of(call), cast("float | None", None)
+        batches, cost = self._find_batch(call), cast("float | None", None)
         try:
             if batches is not None:
                 outcome = await self._exchange_in_batch(batches, replica, call)
@@ -472,7 +472,7 @@ class Transport(LimitedClient):
                         outcome = await self.exchange.send(replica, call)
             if outcome.tokens is not None:
                 prices = self.settings.prices if batches is not None else self._live_prices
-                usage = prices.for_prompt(outcome.tokens.prompt_tokens).priced(outcome.tokens)
+                usage = prices.select_tier(outcome.tokens.prompt_tokens).priced(outcome.tokens)
                 call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
                 cost = usage.cost
         finally:
@@ -495,7 +495,7 @@ class Transport(LimitedClient):
                 replica.failed(outcome.retry_after, admitted)
         return outcome
 
-    def _batch_of(self, call: RequestRecord) -> Batches | None:
+    def _find_batch(self, call: RequestRecord) -> Batches | None:
         """The batches that a call goes into; `None` if it is sent by itself."""
         return (
             None
@@ -521,7 +521,7 @@ class Transport(LimitedClient):
         if isinstance(answer, str):
             call.is_live = self.settings.batch.is_live_after
             return AttemptFailure(FailureKind.BROKEN, answer)
-        outcome = of_answer(answer, replica.habits, self.api.response)
+        outcome = parse_response(answer, replica.habits, self.api.response)
         if isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BUSY:
             return replace(
                 outcome, kind=FailureKind.BROKEN
@@ -531,7 +531,7 @@ class Transport(LimitedClient):
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
         prompt = sum(count_tokens(message["content"]) for message in messages)
-        prompt += tokens_of_images(
+        prompt += count_image_tokens(
             messages, self.settings.endpoints[0].api, self.settings.endpoints[0].model
         )
         longest = parameters.get("max_tokens")
@@ -551,7 +551,7 @@ def _error(
         answer += f" (at {call.path})"
     elif (
         failed.status in (404, 405)
-        and (meant := with_version(replica.endpoint.base_url)) is not None
+        and (meant := add_version(replica.endpoint.base_url)) is not None
     ):
         answer += f" (did you mean {meant}?)"
     return EndpointError(

@@ -18,16 +18,16 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
-from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.providers import ApiName, load_api
 from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.responses.outcome import Habits
 from judgegym.llm.urls import (
     is_loopback,
+    redact_credentials,
+    redact_secret,
     secrets_in_fields,
     secrets_in_url,
     speaks_tls,
-    without_credentials,
-    without_secret,
 )
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON, Choice
@@ -60,7 +60,7 @@ class Endpoint:
     @property
     def url(self) -> str:
         """The URL of completions; a base URL may be that already."""
-        return self.at(api_of(self.api).path)
+        return self.at(load_api(self.api).path)
 
     def at(self, path: str) -> str:
         """The URL of a part of the API: `path` below the base URL, with the query of that."""
@@ -122,7 +122,7 @@ class Replica:
         self.paused_until = self.failed_at = float("-inf")
         self.habits = Habits(endpoint.shown, rules)
         self.proxy = environment_proxy(self.url)
-        api, key = api_of(endpoint.api), endpoint.api_key
+        api, key = load_api(endpoint.api), endpoint.api_key
         given = {name: value.get_secret_value() for name, value in endpoint.headers.items()}
         names = set(
             map(str.lower, given)
@@ -144,8 +144,8 @@ class Replica:
         """
         of_body = () if body is None else secrets_in_fields({**body, "messages": None})
         for secret in (*self._secrets, *of_body):
-            text = without_secret(text, secret)
-        return without_credentials(text)
+            text = redact_secret(text, secret)
+        return redact_credentials(text)
 
     async def needs_tls(self) -> bool:
         """Whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""

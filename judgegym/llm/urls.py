@@ -99,7 +99,7 @@ def check_model_name(value: str) -> str:
     return name
 
 
-def without_credentials(text: str) -> str:
+def redact_credentials(text: str) -> str:
     """`text` without user names, passwords and query values in its URLs, but for harmless ones (`api-version`)."""
     if "://" not in text:
         return text
@@ -110,14 +110,14 @@ def _blank_value(found: re.Match[str]) -> str:
     return found[0] if found["name"].lower() in _SHOWN_IN_A_QUERY else f"{found['name']}={BLANK}"
 
 
-def without_secret_fields(value: JSON, name: str = "") -> JSON:
+def redact_secret_fields(value: JSON, name: str = "") -> JSON:
     """A JSON value in which texts and numbers are blank whose field's name looks like that of a secret."""
     if isinstance(value, Mapping):
-        return {key: without_secret_fields(item, key) for key, item in value.items()}
+        return {key: redact_secret_fields(item, key) for key, item in value.items()}
     if isinstance(value, str):
-        return BLANK if value and _NAMES_A_SECRET.search(name) else without_credentials(value)
+        return BLANK if value and _NAMES_A_SECRET.search(name) else redact_credentials(value)
     return (
-        [without_secret_fields(item, name) for item in value]
+        [redact_secret_fields(item, name) for item in value]
         if isinstance(value, Sequence)
         else value
     )
@@ -138,7 +138,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
 
 
 def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
-    """The values that `without_secret_fields` blanks, and those in URLs."""
+    """The values that `redact_secret_fields` blanks, and those in URLs."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from secrets_in_fields(item, key)
@@ -161,7 +161,7 @@ def check_not_blank(value: JSON) -> None:
         raise ValueError(f"a value is {BLANK}: secrets are not written to files; give it again")
 
 
-def without_secret(text: str, secret: str) -> str:
+def redact_secret(text: str, secret: str) -> str:
     """`text` without a secret: as it is, URL-encoded, and the beginning or the end of it from 8 characters on.
 
     What is shorter than any secret, or a word that stands for no key, is left where it is.
@@ -195,13 +195,13 @@ def check_urls(value: str) -> str:
     urls = split_urls(value)
     for url in urls:
         if not _is_url(url):
-            shown = without_credentials(url)
+            shown = redact_credentials(url)
             raise ValueError(
                 f"{shown!r} is not a URL; expected something like http://localhost:8000/v1"
             )
         if BLANK in secrets_in_url(url):
             raise ValueError(
-                f"{without_credentials(url)}: {BLANK} stands for a secret that files do not keep; "
+                f"{redact_credentials(url)}: {BLANK} stands for a secret that files do not keep; "
                 "give it"
             )
     if not urls:
@@ -236,12 +236,12 @@ def is_public(url: str) -> bool:
         return "." in host and not host.endswith(_PRIVATE_SUFFIXES)
 
 
-def with_version(base_url: str) -> str | None:
+def add_version(base_url: str) -> str | None:
     """The base URL with `/v1`, where its path names no version of the API; `None` where it does."""
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
-    return without_credentials(
+    return redact_credentials(
         urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/v1", fragment=""))
     )
 

@@ -38,7 +38,7 @@ class Usage:
     cached_prompt_tokens: int = 0
     cache_write_tokens: int = 0
 
-    def at_cost(self, cost: float | None) -> Usage:
+    def replace_cost(self, cost: float | None) -> Usage:
         """The same tokens with this cost."""
         return Usage(
             self.prompt_tokens,
@@ -80,7 +80,7 @@ class Prices:
     long_above: int | None = None
     long: Prices | None = None
 
-    def for_prompt(self, tokens: int) -> Prices:
+    def select_tier(self, tokens: int) -> Prices:
         """The prices of a request whose prompt has so many tokens."""
         return self if self.long is None or tokens <= (self.long_above or 0) else self.long
 
@@ -106,7 +106,7 @@ class Prices:
         counted no tokens, unless tokens cost nothing.
         """
         if self.input is None or self.output is None:
-            return usage.at_cost(None)
+            return usage.replace_cost(None)
         if not usage.prompt_tokens + usage.completion_tokens and self.input + self.output:
             return Usage(cost=None)
         cost = usage.prompt_tokens * self.input + usage.completion_tokens * self.output
@@ -114,7 +114,7 @@ class Prices:
             cost -= usage.cached_prompt_tokens * (self.input - self.cached_input)
         if self.cache_write is not None:
             cost += usage.cache_write_tokens * (self.cache_write - self.input)
-        return usage.at_cost(cost / 1_000_000)
+        return usage.replace_cost(cost / 1_000_000)
 
 
 @dataclass(slots=True)

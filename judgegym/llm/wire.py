@@ -271,12 +271,12 @@ def lookup(value: JSON, name: str, default: JSON = None) -> JSON:
     return value
 
 
-def text_of(value: JSON) -> str:
+def text_or_empty(value: JSON) -> str:
     """A value that is a text; empty for any other."""
     return value if isinstance(value, str) else ""
 
 
-def mapping_of(value: JSON) -> Mapping[str, JSON]:
+def mapping_or_empty(value: JSON) -> Mapping[str, JSON]:
     """A value that is an object; empty for any other."""
     return value if isinstance(value, Mapping) else {}
 

@@ -133,7 +133,9 @@ class GoldJudge:
             logger.exception("the gold scores of row %r are left out", group.uid)
 
     async def _score(self, group: MonitorGroup, chosen: Sequence[int]) -> dict[int, float]:
-        task = group.task.with_responses([group.rollouts[number].completion for number in chosen])
+        task = group.task.replace_responses(
+            [group.rollouts[number].completion for number in chosen]
+        )
         found: dict[int, float] = {}
         why: object = ""
         try:

@@ -107,14 +107,14 @@ class LiveFile:
         }
 
 
-def line_of(data: bytes) -> Mapping[str, JSON] | None:
+def parse_live_line(data: bytes) -> Mapping[str, JSON] | None:
     """Return the object in a line; `None` if there is none, or an empty one."""
     found = wire.as_json(data)
     return found if isinstance(found, Mapping) and found else None
 
 
-def lines_of(path: Path) -> Iterator[Mapping[str, JSON]]:
+def iter_live_lines(path: Path) -> Iterator[Mapping[str, JSON]]:
     """Return the objects in the lines of a file; those that cannot be read are left out, a missing file has none."""
     if path.exists():
         with path.open("rb") as file:
-            yield from filter(None, map(line_of, file))
+            yield from filter(None, map(parse_live_line, file))

@@ -26,7 +26,7 @@ from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
 from judgegym.monitoring.gold import GoldJudge
 from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.kept_groups import KeptGroups
-from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
+from judgegym.monitoring.live_file import LIVE, MONITOR, iter_live_lines
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.statistics import percent
@@ -153,10 +153,10 @@ class TrainingMonitor:
     def begin(self, folder: Path | None = None) -> None:
         """Write the first line; go on from what an earlier process has written into the folder of the run."""
         if folder is not None:
-            for line in lines_of(folder / MONITOR):
+            for line in iter_live_lines(folder / MONITOR):
                 if line.get("judge") == self._watched.mount:
                     self._restore(cast("Mapping[str, Any]", line))
-            self.kept.restore(lines_of(folder / LIVE), self._watched.mount or "")
+            self.kept.restore(iter_live_lines(folder / LIVE), self._watched.mount or "")
             self.groups = max(
                 self.groups, self.kept.last_number
             )  # numbers are those of one group each

@@ -17,7 +17,7 @@ from statistics import fmean
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.wire import CUT_OFF, JSON, REFUSALS, is_blank
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, add_costs
-from judgegym.monitoring.texts import LanguageWatch, NearDuplicates, facts_of, is_refusal
+from judgegym.monitoring.texts import LanguageWatch, NearDuplicates, is_refusal, measure_text
 from judgegym.statistics.gap_detector import Moments
 
 MONITORS: Mapping[str, str] = {
@@ -129,7 +129,7 @@ class StepMonitors:
         for rollout in group.rollouts:
             self._add_rollout(rollout)
         for rollout in group.rollouts[:_READ]:
-            facts = facts_of(rollout.completion)
+            facts = measure_text(rollout.completion)
             in_group, across = self._near.add(group.number, group.uid, facts.sketch)
             counts.update(in_group=in_group, across=across)
             self._repetition.add([facts.repetition])

@@ -62,7 +62,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     often such an alarm is false: these numbers drift in healthy runs, too."""
 
     @model_validator(mode="after")
-    def _limits_are_of_monitors(self) -> Self:
+    def _check_limits(self) -> Self:
         for name, given in self.monitor_limits.items():
             if name == _ALARM and given in (0.0, 1.0):  # true or false
                 continue
@@ -103,7 +103,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             # package is noted.
             of_files = (
                 {"judge", "judge_prompt"}
-                if scorer.of_kind(PromptJudgeSettings)
+                if scorer.match_settings(PromptJudgeSettings)
                 else {*CODE_SETTINGS}
             )
             self.gold_judge.update(scorer.model_dump(mode="json", include=of_files))

@@ -59,7 +59,7 @@ class TextFacts(NamedTuple):
     repetition: float
 
 
-def facts_of(text: str) -> TextFacts:
+def measure_text(text: str) -> TextFacts:
     """Read a text."""
     words = text[:_CHARACTERS].lower().encode("utf-8", "replace").split(None, _WORDS)[:_WORDS]
     if not words:

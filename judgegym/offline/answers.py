@@ -47,7 +47,7 @@ from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.settings import path_of
+from judgegym.judges.prompt_files.settings import parse_path
 from judgegym.judges.prompt_files.stand_in import prompt_format
 from judgegym.judges.scorers.own_kinds import load_python_file
 from judgegym.judges.scorers.registry import JUDGES, definition, is_kind
@@ -79,7 +79,7 @@ def read_prompt(
     format whose sections begin first counts.
     """
     for message in reversed([message for message in messages if message.role == "user"]):
-        content, is_critique = _without_critique_request(message.content)
+        content, is_critique = _strip_critique_request(message.content)
         titles = {title for known in formats for title in (*known.sections, *known.optional)}
         lines = list(
             marker_lines(content, titles, {title for known in formats for title in known.with_id})
@@ -94,7 +94,7 @@ def read_prompt(
         if shown:
             (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)
             *_, last = sections
-            texts = {**sections, last: _without_ending(sections[last], prompt_format.ending)}
+            texts = {**sections, last: _strip_ending(sections[last], prompt_format.ending)}
             instructions = f"{system_text(messages)}\n{content[:start]}"
             return ParsedPrompt(
                 prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts
@@ -102,12 +102,12 @@ def read_prompt(
     return None
 
 
-def _without_ending(text: str, ending: str) -> str:
+def _strip_ending(text: str, ending: str) -> str:
     """The last section without the prompt's ending, and without the line that parts the two."""
     return _RULE.sub("", text.removesuffix(ending)) if ending and text.endswith(ending) else text
 
 
-def _without_critique_request(content: str) -> tuple[str, bool]:
+def _strip_critique_request(content: str) -> tuple[str, bool]:
     """The judge's first prompt, and whether this message asks for a critique of its evaluation."""
     before = content.removesuffix(_CRITIQUE_REQUEST)
     end = _EVALUATION_END.search(before) if before != content else None
@@ -267,7 +267,7 @@ def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> Show
     leniency = generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
     merits = {
         title: merit(quality(sections[title], question, reference) + leniency + move())
-        for title in prompt_format.judged_of(sections)
+        for title in prompt_format.select_judged(sections)
     }
     context = [
         text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)
@@ -299,7 +299,7 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
     if reference.startswith("{"):
         return (prompt_format(PromptFile.model_validate_json(reference)),)
     if is_prompt_file(reference):
-        return (prompt_format(load_prompt_file(path_of(reference))),)
+        return (prompt_format(load_prompt_file(parse_path(reference))),)
     place, _, name = reference.rpartition(":")
     if not place and is_kind(name):
         return definition(name).prompts
@@ -319,7 +319,7 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
     return (found,)
 
 
-def reference_of(prompt: PromptFormat | str) -> str:
+def make_reference(prompt: PromptFormat | str) -> str:
     """The reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
     if isinstance(prompt, str):
         place, _, name = prompt.rpartition(":")

@@ -27,7 +27,7 @@ _AWAY_HELP = """from the arrival of this request on, reset all connections and r
 be given several times"""
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     serves = (
         "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it "
@@ -88,8 +88,8 @@ async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_p
     exit_codes: asyncio.Queue[int] = asyncio.Queue()
     process.stop_on_signals(exit_codes)
     if exit_with_parent:
-        process.stop_at_end_of_input(exit_codes)
-    url = process.url_of(listener)
+        process.stop_when_input_ends(exit_codes)
+    url = process.make_url(listener)
     async with StandInServer(settings).serving(listener):
         sys.stdout.write(f"listening on {url}\n")
         sys.stdout.flush()
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     Returns:
         The exit code.
     """
-    parser = parser_of(prog)
+    parser = make_parser(prog)
     options = parser.parse_args(argv)
     event_loop.allow_many_connections()
     try:

@@ -27,7 +27,7 @@ from typing import IO
 
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm.errors import SettingsError
-from judgegym.offline.answers import reference_of
+from judgegym.offline.answers import make_reference
 from judgegym.offline.faults import Faults, Outage
 
 
@@ -99,7 +99,7 @@ class StandIn:
         self._flags = [f"--latency_ms={latency_ms}", f"--faults={json.dumps(dict(faults or {}))}"]
         if judge_only:
             self._flags.append("--judge_only")
-        self._flags += [f"--prompt={reference_of(prompt)}" for prompt in prompts]
+        self._flags += [f"--prompt={make_reference(prompt)}" for prompt in prompts]
         self._process: Process | None = None
         self._base_url: str | None = None
 
@@ -233,7 +233,7 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((str(address[0]), port), family=family, backlog=BACKLOG)
 
 
-def url_of(listener: socket.socket) -> str:
+def make_url(listener: socket.socket) -> str:
     """The base URL that a client of this socket uses."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
@@ -245,7 +245,7 @@ def stop_on_signals(exit_codes: asyncio.Queue[int]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, exit_codes.put_nowait, 128 + number)
 
 
-def stop_at_end_of_input(exit_codes: asyncio.Queue[int]) -> None:
+def stop_when_input_ends(exit_codes: asyncio.Queue[int]) -> None:
     """End the process with exit code 0 at the end of standard input, which a parent that dies closes."""
     loop = asyncio.get_running_loop()
 

@@ -48,7 +48,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.parsing.verdict_parser import without_form
+from judgegym.judges.parsing.verdict_parser import strip_form
 
 _LARGEST = 2**63 - 1
 
@@ -121,7 +121,7 @@ class ChatRequest(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, data: dict[str, Any]) -> dict[str, Any]:
+    def _drop_nulls(cls, data: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in data.items() if value is not None}
 
     @field_validator("stream_options")
@@ -150,7 +150,7 @@ class ChatRequest(BaseModel):
         if self.properties is None:
             return self.messages
         *before, last = self.messages
-        return (*before, RequestMessage(last.role, without_form(last.content)))
+        return (*before, RequestMessage(last.role, strip_form(last.content)))
 
     @cached_property
     def digest(self) -> str:
@@ -189,7 +189,7 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
         data = orjson.loads(body)
         if not isinstance(data, dict):
             raise BadRequest("the request body must be a JSON object")
-        data = _chat_of(data) if in_responses else data
+        data = _convert_to_chat(data) if in_responses else data
         request = ChatRequest.model_validate(data)
         request._data = data
         _ = request.digest  # the encoder has a lower limit of nesting than the decoder
@@ -346,7 +346,7 @@ def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
     return text, count, False
 
 
-def _chat_of(data: dict[str, Any]) -> dict[str, Any]:
+def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
     """The chat request that asks the same as one of the Responses API."""
     given, instructions = data.get("input"), data.get("instructions")
     if not isinstance(given, str | list) or not given:
@@ -369,11 +369,11 @@ def _chat_of(data: dict[str, Any]) -> dict[str, Any]:
         "messages": messages,
         "temperature": data.get("temperature"),
         "max_tokens": data.get("max_output_tokens"),
-        "seed": data.get("seed", _seed_of_nemo_gym(data.get("metadata"))),
+        "seed": data.get("seed", _parse_nemo_gym_seed(data.get("metadata"))),
     }
 
 
-def _seed_of_nemo_gym(metadata: Any) -> Any:
+def _parse_nemo_gym_seed(metadata: Any) -> Any:
     """The seed of a rollout, which NeMo Gym's `num_repeats_add_seed` writes as JSON into a field of the metadata."""
     try:
         return orjson.loads(metadata["extra_body"])["seed"]
@@ -437,7 +437,7 @@ def events(completion: Mapping[str, Any], *, include_usage: bool) -> list[bytes]
     usage = {"usage": None} if include_usage else {}
     first = {name: completion[name] for name in ("prompt_token_ids",) if name in completion}
     written = []
-    for turn in zip_longest(*(list(_chunks_of(choice)) for choice in completion["choices"])):
+    for turn in zip_longest(*(list(_split_choice(choice)) for choice in completion["choices"])):
         for chunk in filter(None, turn):
             written.append(_event({**head, **first, "choices": [chunk], **usage}))
             first = {}
@@ -450,7 +450,7 @@ def _event(chunk: Json) -> bytes:
     return b"data: %b\n\n" % orjson.dumps(chunk)
 
 
-def _chunks_of(choice: Json) -> Iterator[Json]:
+def _split_choice(choice: Json) -> Iterator[Json]:
     """The parts of one choice: its role, the pieces of its text, other fields of its message whole, and its end."""
     message = dict(choice["message"])
     role, content = message.pop("role", "assistant"), message.pop("content", None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, locate_run_directory
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
@@ -37,30 +37,33 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
     Returns:
         The exit code: 0, or 2 if the run cannot be read or the page cannot be written.
     """
-    options = parser_of(prog).parse_args(argv)
+    options = make_parser(prog).parse_args(argv)
     return exit_code(lambda: _write(options))
 
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
     from judgegym.reports.results.folder import is_training_run
-    from judgegym.reports.results.run import run_of_file
-    from judgegym.reports.run_page.page import report_of, write_report  # late: --help comes at once
+    from judgegym.reports.results.run import find_scoring_run
+    from judgegym.reports.run_page.page import (
+        locate_report,
+        write_report,
+    )  # late: --help comes at once
     from judgegym.reports.training.page import write_training_report
 
     run: Path = options.run
     if run.name in _FILES_OF_RUN and run.is_file():
         run = run.parent
-    if not run.exists() and run_of_file(run) is None:
+    if not run.exists() and find_scoring_run(run) is None:
         raise RunDirectoryError(
             f"{run}: there is no such run directory, scored file or file of groups"
         )
-    if (options.output or report_of(run)).resolve() == run.resolve():
+    if (options.output or locate_report(run)).resolve() == run.resolve():
         raise SettingsError(
             f"{run} is a page, not a run; expected a run directory, a file of score, or one of "
             "process"
         )
-    if run.is_file() and not run.stat().st_size and not run_directory_of(run).exists():
+    if run.is_file() and not run.stat().st_size and not locate_run_directory(run).exists():
         raise RunDirectoryError(
             f"{run} is empty; expected a run directory, a file of score, or one of process"
         )
@@ -77,7 +80,7 @@ def _write(options: argparse.Namespace) -> int:
                 correction=correction,
             )
     except OSError as error:
-        target = str(options.output or report_of(run))
+        target = str(options.output or locate_report(run))
         what = "written" if error.filename == target else "read"
         raise SettingsError(
             f"{error.filename or run} cannot be {what}: {error.strerror or error}"
@@ -99,23 +102,25 @@ def _corrected(path: Path, labels: Path) -> Correction:
     )  # late, as above
     from judgegym.reports.labels.correction import correct_run
     from judgegym.reports.labels.file import read_labels
-    from judgegym.reports.labels.rendering import section_of, with_interval
-    from judgegym.reports.results.run import SavedRun, run_of_file
+    from judgegym.reports.labels.rendering import format_with_interval, make_section
+    from judgegym.reports.results.run import SavedRun, find_scoring_run
 
-    if path.is_file() and run_of_file(path) is None:
+    if path.is_file() and find_scoring_run(path) is None:
         raise SettingsError(
             f"--labels: people's labels correct a result of evaluate or score; {path} holds groups"
         )
     run = SavedRun.open(path)
     correction = correct_run(run, read_labels(labels))
     raw = SummaryLine(
-        correction.words, f"{correction.whole.raw:.4f}", with_interval(correction.raw_interval)
+        correction.words,
+        f"{correction.whole.raw:.4f}",
+        format_with_interval(correction.raw_interval),
     )
-    show_summary(Summary(f"{run.environment}: {run.subject}", raw, [section_of(correction)]))
+    show_summary(Summary(f"{run.environment}: {run.subject}", raw, [make_section(correction)]))
     return correction
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     add = parser.add_argument

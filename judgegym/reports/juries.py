@@ -25,7 +25,7 @@ from judgegym.judges.parts.jury import JurySettings, jury_scores
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm import wire
 from judgegym.llm.usage import Usage
-from judgegym.llm.wire import mapping_of
+from judgegym.llm.wire import mapping_or_empty
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics import percent
 from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, sides
@@ -158,7 +158,7 @@ class _Rows:
                 name = call.partition("/")[0]
                 self.calls[name] += 1
                 self.usage[name] += of_call.usage
-            places = [mapping_of(wire.lookup(sample.detail, key)) for key in _PLACES]
+            places = [mapping_or_empty(wire.lookup(sample.detail, key)) for key in _PLACES]
             parts = next(filter(None, [sample.members, *places]), {})
             if parts and sample.headline is not None:
                 whole = sample.headline.value if sample.headline.weight else None
@@ -230,7 +230,7 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
         _JURY,
         rows=len(rows.whole),
         members=tuple(members),
-        words=(words, *_against_best(rows, members, points)),
+        words=(words, *_compare_with_best(rows, members, points)),
         kappas=tuple(
             tuple(quadratic_kappa(one, other) for other in rows.scores) for one in rows.scores
         ),
@@ -240,7 +240,9 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     )
 
 
-def _against_best(rows: _Rows, members: Sequence[MemberReport], points: Floats) -> Iterator[str]:
+def _compare_with_best(
+    rows: _Rows, members: Sequence[MemberReport], points: Floats
+) -> Iterator[str]:
     """Say whether the jury beats the member that is best on the labelled rows."""
     import numpy as np
 
@@ -303,7 +305,7 @@ def _paired(differences: Floats, prompts: Codes) -> tuple[float | None, Interval
     known = np.isfinite(differences)
     if not known.any():
         return None, None
-    ends = UNIT.of_differences
+    ends = UNIT.difference_ends
     return _mean(differences), mean_interval(differences[known], clusters=prompts[known], ends=ends)
 
 

@@ -26,9 +26,9 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
 from judgegym.server.operation import log_to_stderr
-from judgegym.server.request import Message, Receive, Send, ServerRequest, without_token
+from judgegym.server.request import Message, Receive, Send, ServerRequest, redact_token
 from judgegym.server.service import Service, failed_response, opened
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from judgegym.server.workers import server_processes
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class RewardServer:
             SettingsError: one is wrong.
         """
         return load(
-            RewardServerSettings, self._arguments, prog="judgegym.server.asgi", reshape=with_preset
+            RewardServerSettings, self._arguments, prog="judgegym.server.asgi", reshape=add_preset
         )
 
     @asynccontextmanager
@@ -144,7 +144,7 @@ class _OpenService:
 async def answer(service: Service | None, scope: Message, receive: Receive, send: Send) -> None:
     """Answer an HTTP request; cancel it if its caller leaves after the body. No service means wrong settings."""
     request = ServerRequest(scope, receive)
-    scope["path"] = without_token(scope["path"])  # the server's access log shows it
+    scope["path"] = redact_token(scope["path"])  # the server's access log shows it
     try:
         if service is None:
             reason = "the settings of the reward server are wrong; its log says which"

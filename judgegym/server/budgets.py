@@ -68,6 +68,6 @@ class ServerBudgets:
                     limit.calls, limit.usd, within=self.whole, owner=owner, ends=False
                 )
 
-    def of(self, client: str | None) -> Budget | None:
+    def find_budget(self, client: str | None) -> Budget | None:
         """The budget of a client's requests, by the name of its token; `None` if only the one in all counts."""
         return self._of.get(client or "")

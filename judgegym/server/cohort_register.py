@@ -49,7 +49,7 @@ class Sign(NamedTuple):
     is_empty: bool = False
 
 
-def sign_of(member: str | None, text: str, *, is_empty: bool = False) -> Sign:
+def make_sign(member: str | None, text: str, *, is_empty: bool = False) -> Sign:
     """The sign of a response; it is short, whatever the id, since it is kept with the results."""
     if member is not None and len(member) > _LONGEST_ID:
         member = f"sha256:{_digest(member).hex()}"
@@ -142,7 +142,7 @@ class Cohort:
         if sign.member is not None:
             self.ids.add(sign.member)
 
-    def place_of(self, sign: Sign) -> MemberSlot | None:
+    def find_member(self, sign: Sign) -> MemberSlot | None:
         """The place that the response had when it came before."""
         places = (place for place in self.places if place.sign == sign)
         if sign.member is not None:
@@ -201,22 +201,24 @@ class Register:
 
     def repeated(self, key: str, sign: Sign) -> tuple[Cohort, MemberSlot] | None:
         """The place that a response had when it came before, if it did."""
-        for cohort in reversed(self._of(key).seated.get(sign, ())):
-            place = cohort.place_of(sign)
+        for cohort in reversed(self._find_cohorts(key).seated.get(sign, ())):
+            place = cohort.find_member(sign)
             if place is not None:
                 return cohort, place
         return None
 
     def missed(self, key: str, sign: Sign, now: float) -> Cohort | None:
         """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
-        for cohort in reversed(self._of(key).short):
+        for cohort in reversed(self._find_cohorts(key).short):
             if sign in cohort.late or cohort.lacks(sign, now - self._late_s):
                 return cohort
         return None
 
     def joinable(self, key: str, sign: Sign) -> Cohort | None:
         """The open cohort that a response joins, if there is one."""
-        return next((cohort for cohort in self._of(key).open if not cohort.has(sign.member)), None)
+        return next(
+            (cohort for cohort in self._find_cohorts(key).open if not cohort.has(sign.member)), None
+        )
 
     def add(self, cohort: Cohort) -> None:
         """A cohort was opened."""
@@ -227,14 +229,14 @@ class Register:
         cohort.places.append(place)
         if place.sign.member is not None:
             cohort.ids.add(place.sign.member)
-        seated = self._of(cohort.key).seated.setdefault(place.sign, [])
+        seated = self._find_cohorts(cohort.key).seated.setdefault(place.sign, [])
         if cohort not in seated:
             seated.append(cohort)
 
     def closed(self, cohort: Cohort, now: float) -> None:
         """A cohort takes no more members."""
         cohort.closed_at = now
-        of_key = self._of(cohort.key)
+        of_key = self._find_cohorts(cohort.key)
         del of_key.open[cohort]
         if not cohort.is_full:
             of_key.short[cohort] = None
@@ -270,6 +272,6 @@ class Register:
     def _is_over(self, cohort: Cohort, now: float) -> bool:
         return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
 
-    def _of(self, key: str) -> _OfKey:
+    def _find_cohorts(self, key: str) -> _OfKey:
         """The cohorts of a key."""
         return self._by_key.get(key) or _OfKey()

@@ -32,16 +32,16 @@ from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
     answered,
+    count_empty,
     failed_by,
     failure,
     result_without_judge,
-    with_others,
 )
 from judgegym.llm import tracing
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import UserError
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohort_register import Cohort, MemberSlot, Register, Sign, sign_of
+from judgegym.server.cohort_register import Cohort, MemberSlot, Register, Sign, make_sign
 from judgegym.server.judges import trace_judgment
 from judgegym.server.operation import Record
 
@@ -53,7 +53,7 @@ def cohort_key(mount: str, task: JudgeTask) -> str:
 
     Two epochs of a prompt without a group id have the same key; `Cohorts` tells them apart.
     """
-    shared = task.with_responses(()).key(mount)
+    shared = task.replace_responses(()).key(mount)
     return hashlib.sha256(orjson.dumps([shared, task.client, task.group])).hexdigest()
 
 
@@ -171,7 +171,10 @@ class Cohorts:
         Raises:
             OverloadError: there is no room for another cohort.
         """
-        key, sign = cohort_key(mount, task), sign_of(task.member, task.response, is_empty=is_empty)
+        key, sign = (
+            cohort_key(mount, task),
+            make_sign(task.member, task.response, is_empty=is_empty),
+        )
         register, now = self._registers[mount], asyncio.get_running_loop().time()
         register.expire(now)
         found = register.repeated(key, sign)
@@ -197,7 +200,7 @@ class Cohorts:
         )
         if missed.results.done() and not missed.results.cancelled():
             judged = missed.results.result()
-            result = with_others([*judged, result], empty=missed.empty)[-1]
+            result = count_empty([*judged, result], empty=missed.empty)[-1]
         if sign in missed.late:
             return self._record.shared(missed.mount, result)
         missed.misses(sign)
@@ -298,7 +301,7 @@ class Cohorts:
                 results = failed_by(error, len(responses))
             seconds, is_late = loop.time() - closed_at, cohort.was_overdue
             self._record.judged(mount, task.prompt, responses, results, seconds, is_late=is_late)
-        results = with_others(results, empty=cohort.empty)
+        results = count_empty(results, empty=cohort.empty)
         cohort.results.set_result(results)
         self._finish(cohort)
         register = self._registers[mount]
@@ -344,7 +347,7 @@ class Cohorts:
         await asyncio.wait([cohort.results], timeout=timeout_s)
         if not cohort.results.done() or cohort.results.cancelled():
             return known
-        return with_others([*cohort.results.result(), known], empty=cohort.empty)[-1]
+        return count_empty([*cohort.results.result(), known], empty=cohort.empty)[-1]
 
     async def _result(
         self, cohort: Cohort, place: MemberSlot, timeout_s: float

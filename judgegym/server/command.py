@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from judgegym.judges.config import presets
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.reading.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
@@ -39,9 +39,9 @@ from judgegym.server.service import Service, opened
 from judgegym.server.settings import (
     JudgeMount,
     RewardServerSettings,
+    add_preset,
     bracketed,
     gathering,
-    with_preset,
 )
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
         return 0
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
     return flags_parser(RewardServerSettings)
 
@@ -97,7 +97,7 @@ def _run(arguments: list[str], prog: str) -> int:
             )
         )
         return 0
-    read = partial(load, RewardServerSettings, arguments, prog=prog, reshape=with_preset)
+    read = partial(load, RewardServerSettings, arguments, prog=prog, reshape=add_preset)
     loaded = read()
     settings = loaded.settings
     if settings.show_config is not None:
@@ -187,7 +187,7 @@ def reloaded(
         SettingsError: judges differ that gather single responses or are watched, which keep what
             they know of groups; or the server would be open without tokens.
     """
-    of_judges = with_all_choices(
+    of_judges = expand_choices(
         JudgeMount
     ).model_fields  # those of kinds that were loaded meanwhile, too
     beside_judges = (

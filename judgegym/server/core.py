@@ -27,7 +27,7 @@ from judgegym.judges.core.tasks import (
     TaskParts,
     count_rewritten,
     failed_by,
-    parts_of,
+    split_task,
 )
 from judgegym.llm import tracing
 from judgegym.llm.at_once import all_results, cancel_all
@@ -149,7 +149,7 @@ class Core:
         Raises:
             SettingsError: one cannot be opened; requests find those of before.
         """
-        await self.judges.mount(mounts, self._session, self._pending.tasks_of)
+        await self.judges.mount(mounts, self._session, self._pending.list_tasks)
 
     async def __aexit__(
         self,
@@ -243,7 +243,7 @@ class Core:
         for task in whole:
             if task.fault is None:
                 scorer.check(task)
-        parts = [parts_of(scorer, task) for task in whole]
+        parts = [split_task(scorer, task) for task in whole]
         owner = OF_CALLER.get()
         cases = [(judge, case, owner) for part in parts for case in part.cases]
         if self.pending + len(cases) > self._max_pending:

@@ -163,7 +163,7 @@ class MountedJudges:
             health = JudgeHealth(client, name, self._telemetry, asks_endpoint=mount.asks_endpoint)
             stack.push_async_callback(health.aclose)
             judge = MountedJudge(name, mount, health, stack.pop_all(), scorer, unseen)
-        client.on_outage(judge.lost)
+        client.subscribe_outage(judge.lost)
         return judge
 
     async def _retire(
@@ -219,12 +219,12 @@ async def trace_judgment(
         f"judgment {judge}", {"gen_ai.evaluation.name": judge, "judgegym.judge": mount}
     ) as span:
         results = await judging
-        span.attributes |= _of_results(results, has_texts=tracing.has_texts)
+        span.attributes |= _result_attributes(results, has_texts=tracing.has_texts)
         span.error = next((result.status for result in results if result.is_failed), None)
         return results
 
 
-def _of_results(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
+def _result_attributes(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
     """What a span says of results: one score with its label, or the scores of all that were judged together."""
     first = results[0]
     found: Attributes = {}

@@ -101,7 +101,7 @@ class ServerMonitors:
             stand_in=first if identity == STAND_IN_IDENTITY else None,
         )
         for name, mount in self._mounts.items():
-            cascade, judges = mount.of_kind(CascadeSettings), len(self._mounts)
+            cascade, judges = mount.match_settings(CascadeSettings), len(self._mounts)
             target = MonitorTarget(
                 first.seed, mount.judge_name(), settings.monitor_every, name, judges, cascade
             )
@@ -129,7 +129,7 @@ class ServerMonitors:
             logger.exception("the monitors leave out a response")
 
     def _judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
-        bare = replace(task.with_responses(()), fault=None)
+        bare = replace(task.replace_responses(()), fault=None)
         members = [*zip(task.responses, results, strict=True)]
         name = task.group or f"prompt-{bare.key(mount)[:16]}"
         if len(members) != 1:

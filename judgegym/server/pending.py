@@ -86,7 +86,7 @@ class PendingJudgments:
         self._kept: OrderedDict[_KeptKey, tuple[float, PendingJudgment]] = OrderedDict()
         self._kept_bytes = 0
 
-    def tasks_of(self, judge: MountedJudge) -> list[asyncio.Future[list[ResponseJudgment]]]:
+    def list_tasks(self, judge: MountedJudge) -> list[asyncio.Future[list[ResponseJudgment]]]:
         """The judgments of a judge that are in flight or waiting."""
         return [pending.task for case, pending in self.in_flight.items() if case[0] is judge]
 

@@ -3,7 +3,7 @@
 Every refusal is a `RequestError`. Tokens are compared in constant time, each has a name for the
 log. A token is a bearer token; or, for trainers that can set a URL and no header, the user or the
 password of the URL (`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path
-(`http://host:8400/token/TOKEN/…`). `without_token` removes the last one from what is shown.
+(`http://host:8400/token/TOKEN/…`). `redact_token` removes the last one from what is shown.
 
 The span of a request (`judgegym.llm.tracing`), which takes over the trace context of its headers.
 Probes and scrapes
@@ -27,7 +27,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from judgegym.judges.config.explaining import place_of
+from judgegym.judges.config.explaining import locate_error
 from judgegym.llm import wire
 from judgegym.llm.tracing import SpanTracer
 from judgegym.llm.wire import JSON
@@ -314,7 +314,7 @@ def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel]) -> list[s
         message = wrong["msg"].removeprefix("Value error, ")
         if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
             message = f"unknown field; expected {', '.join(model.model_fields)}"
-        reasons.setdefault(".".join(place_of(wrong)), {})[message] = None
+        reasons.setdefault(".".join(locate_error(wrong)), {})[message] = None
     deepest = [
         place for place in reasons if not any(other.startswith(f"{place}.") for other in reasons)
     ]
@@ -329,7 +329,7 @@ PREFIX = "token"
 _IN_PATH = re.compile(rf"(?<=/{PREFIX}/)[^/]+")
 
 
-def without_token(path: str) -> str:
+def redact_token(path: str) -> str:
     """A path as it may be shown."""
     return _IN_PATH.sub("…", path)
 

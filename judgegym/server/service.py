@@ -57,9 +57,9 @@ from judgegym.server.request import (
     ServerResponse,
     json_response,
     known_caller,
+    redact_token,
     trace_request,
     validated,
-    without_token,
 )
 from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
 
@@ -268,8 +268,8 @@ class Service:
         if len(parts) > 3 and parts[1] == PREFIX:
             methods = self._of_judges.get("/" + "/".join(parts[3:]))
             if methods is not None:
-                return methods, without_token(plain), parts[2].replace("%2F", "/")
-        return self._routes.get(plain, {}), without_token(plain), None
+                return methods, redact_token(plain), parts[2].replace("%2F", "/")
+        return self._routes.get(plain, {}), redact_token(plain), None
 
     def _check_caller(self, request: ServerRequest, path: str, token: str | None) -> None:
         """Find the name of the caller's token, where one is needed.
@@ -302,7 +302,7 @@ class Service:
         try:
             with self.core.judges.table.in_use() as table:
                 raw = await request.json_object(self.settings)
-                raw = protocol.of_session(raw, request.headers.get("cookie", ""))
+                raw = protocol.merge_session(raw, request.headers.get("cookie", ""))
                 try:
                     judge = _judge_named(raw, mount, table) if protocol.names_judge else mount
                     response = await self._judged(judge, table, protocol, raw, request, started)
@@ -354,7 +354,7 @@ class Service:
             tasks = [replace(task, client=request.client) for task in tasks]
         try:
             with holding(
-                OF_CALLER, self._budgets.of(request.client)
+                OF_CALLER, self._budgets.find_budget(request.client)
             ):  # of the calls of the tasks that are begun here
                 results = await self.core.score(
                     mount,

@@ -82,12 +82,12 @@ PRESETS: Mapping[Trainer, Values] = {
 }
 
 
-def within_deadline(deadline: float) -> Values:
+def shorten_deadline(deadline: float) -> Values:
     """The deadline of a judge's calls whose results are given within another: less, so that the reason arrives."""
     return {"judge_deadline": 0.9 * deadline}
 
 
-def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
+def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
     """The sources; after them the preset that the first of them names, and what follows from the deadline.
 
     A name that is not known, and a deadline that is no number, are left to the sources. A deadline
@@ -103,7 +103,7 @@ def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
         deadline = _DEADLINE_S if given is None else float(str(given))
     except ValueError:
         return found
-    limits = SettingsSource("below --deadline", within_deadline(deadline))
+    limits = SettingsSource("below --deadline", shorten_deadline(deadline))
     for name, preset in PRESETS.items():
         if name == named:
             is_shorter = given is not None and deadline < float(str(preset["deadline"]))
@@ -410,7 +410,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
             for name in type(self).model_fields
             if name in self.model_fields_set
         }
-        first_type = JudgeMount.for_values({"judge": self.judge, **values})
+        first_type = JudgeMount.select_class({"judge": self.judge, **values})
         mounted = {
             "": first_type(
                 **{name: values[name] for name in values if name in first_type.model_fields}
@@ -449,7 +449,7 @@ def _mount(name: str, values: Mapping[str, object], first: JudgeMount) -> JudgeM
         given = JudgeMount.spelled_out(flat_settings(values))
     except ValueError as error:
         raise SettingsError(f"mounts.{name}.{error}") from None
-    mount_type = JudgeMount.for_values({"judge": first.judge, **given})
+    mount_type = JudgeMount.select_class({"judge": first.judge, **given})
     compares = given.get("judge", first.judge) in COMPARING
     names = mount_type.model_fields.keys() - {*CODE_SETTINGS, *(() if compares else _GATHERING)}
     return settings_from_keywords(mount_type, first.fill_in(given, names), prefix=f"mounts.{name}.")

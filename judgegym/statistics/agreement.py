@@ -63,8 +63,11 @@ def agreement_rule(gold: Collection[float], *, has_levels: bool) -> Callable[[fl
     judge's scale is not known, none is above 1, and some are between 0 and 1. Beside gold scores 0
     and 1 alone, 0.5 or more counts as 1.
 
-    >>> agreement_rule([4], has_levels=True)(3.5, 4), agreement_rule([0.75, 1],
-    has_levels=False)(0.8, 0.75) (True, False)
+    >>> (
+    ...     agreement_rule([4], has_levels=True)(3.5, 4),
+    ...     agreement_rule([0.75, 1], has_levels=False)(0.8, 0.75),
+    ... )
+    (True, False)
 
     Args:
         gold: all gold scores.

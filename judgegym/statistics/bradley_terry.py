@@ -86,7 +86,7 @@ def fit(players: int, games: Sequence[GameOutcome]) -> Strengths:
         ValueError: a game names an unknown player or the same one twice, has points outside 0…1 or
             a weight below 0, or games have different numbers of covariates.
     """
-    kinds = _Kinds.of(players, [games])
+    kinds = _Kinds.from_rows(players, [games])
     return _solved(kinds, kinds.results)
 
 
@@ -113,7 +113,7 @@ def fit_resampled(
         raise ValueError("a resample needs at least one row")
     import numpy as np  # late, with sklearn below: a second, which the importers of the judges need not wait for
 
-    kinds, generator = _Kinds.of(players, rows), np.random.default_rng(seed)
+    kinds, generator = _Kinds.from_rows(players, rows), np.random.default_rng(seed)
     return _each_once(kinds, (kinds.drawn(generator) for _ in range(rounds)))
 
 
@@ -150,7 +150,7 @@ class _Kinds:
     points: NDArray[np.float64]
 
     @classmethod
-    def of(cls, players: int, rows: Sequence[Sequence[GameOutcome]]) -> _Kinds:
+    def from_rows(cls, players: int, rows: Sequence[Sequence[GameOutcome]]) -> _Kinds:
         import numpy as np
 
         widths = {len(game.covariates) for games in rows for game in games}

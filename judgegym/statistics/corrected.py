@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.intervals import Ends, mean_of_shares
+from judgegym.statistics.intervals import Ends, estimate_share_mean
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Codes, Floats
@@ -174,7 +174,7 @@ def corrected_mean(
         effective_labels=count * simple / fit.variance if fit.variance > 0 else float(count),
         labels=count,
         rows=len(judge),
-        variance=count * simple if simple > 0 else sample.variance_of_ends(),
+        variance=count * simple if simple > 0 else sample.estimate_end_variance(),
         variance_error=float(squares.std() / squares.mean() / math.sqrt(count))
         if squares.any()
         else 0.0,
@@ -323,7 +323,7 @@ class _Sample:
             square += part * (float(values.mean()) ** 2 + float(values.var(ddof=1)))
         return (square - mean**2) / self.count
 
-    def variance_of_ends(self) -> float:
+    def estimate_end_variance(self) -> float:
         """Return the variance of a label where all labels are the same, as if one more were at either end."""
         assert self.ends is not None
         label = float(self.labels[self.labelled][0])
@@ -333,7 +333,7 @@ class _Sample:
         """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
         if self.kind == "mean" and self.ends is not None:
             value = min(self.ends.high, max(self.ends.low, fit.value))
-            found = mean_of_shares(value, fit.shares, self.ends, noise=fit.noise)
+            found = estimate_share_mean(value, fit.shares, self.ends, noise=fit.noise)
             return Estimate(value, found.interval(level))
         reach = t_quantile(level, self.freedom)
         if self.kind == "mean":

@@ -62,7 +62,7 @@ class Ends(NamedTuple):
         return Ends(min(self.low, other.low), max(self.high, other.high))
 
     @property
-    def of_differences(self) -> Ends:
+    def difference_ends(self) -> Ends:
         """Return the ends of differences of two values."""
         return Ends(-self.span, self.span)
 
@@ -95,7 +95,7 @@ class MeanEstimate:
         return min(1.0, 2 * min(below, 1 - below))
 
 
-def ends_of(values: Numbers, ends: Ends | None = None) -> Ends | None:
+def find_ends(values: Numbers, ends: Ends | None = None) -> Ends | None:
     """Return the ends of the scale of some values: those that are known; 0 and 1 if no value is beyond them."""
     import numpy as np  # late: a fifth of a second, which the judges' importers need not wait for
 
@@ -137,7 +137,7 @@ def estimate_mean(
     bottom = np.ones(len(top)) if weights is None else np.asarray(weights, dtype=float)
     if not len(top) or (bottom <= 0).any():
         raise ValueError("an interval needs at least one row, and weights above 0")
-    ends = ends_of(top / bottom, ends)
+    ends = find_ends(top / bottom, ends)
     if clusters is not None:
         codes = np.unique(clusters, return_inverse=True)[1]
         top, bottom = (np.bincount(codes, column).astype(float) for column in (top, bottom))
@@ -152,7 +152,7 @@ def estimate_mean(
         return _student(value, (top - value * bottom) / bottom.mean())
     if (bottom == 1.0).all() and np.isin(top, ends).all():
         return _rate(int((top == ends.high).sum()), len(top), ends)
-    return _on_scale(value, top, bottom, ends)
+    return _estimate_on_scale(value, top, bottom, ends)
 
 
 def mean_interval(
@@ -168,7 +168,9 @@ def mean_interval(
     return None if isinstance(found, str) else found.interval(level)
 
 
-def mean_of_shares(value: float, shares: Floats, ends: Ends, *, noise: float = 0.0) -> MeanEstimate:
+def estimate_share_mean(
+    value: float, shares: Floats, ends: Ends, *, noise: float = 0.0
+) -> MeanEstimate:
     """Estimate a mean on a scale, of which each independent row has a share in the error.
 
     Args:
@@ -180,7 +182,7 @@ def mean_of_shares(value: float, shares: Floats, ends: Ends, *, noise: float = 0
     import numpy as np
 
     count = len(shares)
-    return _on_scale(value, value + count * shares, np.ones(count), ends, noise)
+    return _estimate_on_scale(value, value + count * shares, np.ones(count), ends, noise)
 
 
 def _student(value: float, residuals: Floats) -> MeanEstimate | str:
@@ -221,7 +223,7 @@ def _rate(hits: int, rows: int, ends: Ends) -> MeanEstimate:
     return MeanEstimate(value, rows, lambda share: _solve(below, share, value, error, ends), below)
 
 
-def _on_scale(
+def _estimate_on_scale(
     value: float, totals: Floats, weights: Floats, ends: Ends, noise: float = 0.0
 ) -> MeanEstimate:
     """Estimate a ratio of rows whose values are on a scale.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from judgegym.statistics.agreement import Interval, agreement_sums, kappas
-from judgegym.statistics.intervals import Ends, ends_of, estimate_mean
+from judgegym.statistics.intervals import Ends, estimate_mean, find_ends
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,7 +148,7 @@ def paired_intervals(
         )
     if any((np.asarray(side.weights) <= 0).any() for side in (first, second)):
         raise ValueError("a weight is not positive")
-    ends = ends_of(np.concatenate([first.values, second.values]), ends)
+    ends = find_ends(np.concatenate([first.values, second.values]), ends)
     found = []
     for side in (first, second):
         estimate = estimate_mean(side.totals, side.weights, ends=ends)
@@ -156,7 +156,7 @@ def paired_intervals(
             return estimate
         found.append(estimate)
     changes = second.linearised - first.linearised
-    difference = estimate_mean(changes, ends=None if ends is None else ends.of_differences)
+    difference = estimate_mean(changes, ends=None if ends is None else ends.difference_ends)
     if isinstance(difference, str):
         return difference
     one, other, between = (each.interval(level) for each in (*found, difference))

@@ -26,7 +26,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym_trainers.scores.requests import FIELDS as NAMES
 from judgegym_trainers.scores.requests import CompletionRow, Field, completion_row
 from judgegym_trainers.scores.results import CompletionReward, NoRewardError
-from judgegym_trainers.scores.sources import close, source_of_one
+from judgegym_trainers.scores.sources import close, make_single_source
 
 with needs("openenv"):
     from openenv.core.rubrics import Rubric
@@ -181,7 +181,7 @@ class JudgeRubric(Rubric):
         self.raises = False
         self.last_result: CompletionReward | None = None
         self._places = (prompt, response, fields)
-        self._scoring = source_of_one(url, settings).shared()
+        self._scoring = make_single_source(url, settings).shared()
 
     def forward(
         self, action: object, observation: object

@@ -118,7 +118,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         Raises:
             DataError: there is no such row or split, or uid and index are both given.
         """
-        environment = await self._of(split)
+        environment = await self._open_split(split)
         if uid is not None and index is not None:
             raise DataError("reset: expected uid or index, found both")
         if uid is None and index is None:
@@ -177,7 +177,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         if self._state.done and action.uid is None:
             raise DataError("step: the episode has ended; reset the session first")
         if split is not None:
-            self._rewards.environment = await self._of(split)
+            self._rewards.environment = await self._open_split(split)
         metadata = {"split": self._rewards.environment.source.split}
         observation = RowObservation(uid=uid, done=True, metadata=metadata)
         try:
@@ -226,7 +226,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
 
     async def num_tasks(self, split: str) -> int:
         """How many rows a split has."""
-        return len(await self._of(split))
+        return len(await self._open_split(split))
 
     async def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """The rows' ids and places."""
@@ -236,7 +236,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         self, split: str, start: int | None = None, stop: int | None = None
     ) -> list[dict[str, Any]]:
         """The ids and places of some rows."""
-        uids = (await self._of(split)).uids
+        uids = (await self._open_split(split)).uids
         return [{"id": uids[place], "index": place} for place in range(len(uids))[start:stop]]
 
     async def get_task(self, split: str, index: int) -> dict[str, Any]:
@@ -245,14 +245,14 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         Raises:
             IndexError: there is none at this place.
         """
-        environment = await self._of(split)
+        environment = await self._open_split(split)
         if not 0 <= index < len(environment):
             raise IndexError(index)
         row = environment.row(environment.uids[index])
         messages = [dict(message) for message in row.messages]
         return {"id": row.uid, "index": index, "messages": messages, "category": row.category}
 
-    async def _of(self, split: str | None) -> OpenedEnvironment:
+    async def _open_split(self, split: str | None) -> OpenedEnvironment:
         """The environment of a split; one that is not open is opened in a thread, since that reads its rows."""
         if split is None or split == self._home.source.split:
             return self._home
@@ -325,7 +325,7 @@ def from_variables(variables: Mapping[str, str]) -> Any:
             f"{_VARIABLE}SETTINGS: expected an object of settings as JSON or YAML, or a file of "
             "these"
         )
-    source = EnvironmentSource.of(
+    source = EnvironmentSource.from_settings(
         environment, values, split=cast(Split, split)
     )  # `of` checks the split
     return serve(source, sessions=int(sessions))

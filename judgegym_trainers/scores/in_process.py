@@ -24,9 +24,9 @@ from judgegym.server.core import Core
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
 from judgegym.server.protocols.native import ScoreBody
-from judgegym.server.settings import JudgeMount, WatchSettings, within_deadline
+from judgegym.server.settings import JudgeMount, WatchSettings, shorten_deadline
 from judgegym_trainers.scores.groups import distributed
-from judgegym_trainers.scores.requests import CompletionRow, request_of
+from judgegym_trainers.scores.requests import CompletionRow, make_request_body
 from judgegym_trainers.scores.results import CompletionReward, RefusedError, failures
 
 _MOST_PENDING = 100_000
@@ -59,7 +59,7 @@ class InProcessSource:
             else None
         )
         self._judge = settings_from_keywords(
-            JudgeMount, {**within_deadline(deadline_s), **named}, prefix="judge."
+            JudgeMount, {**shorten_deadline(deadline_s), **named}, prefix="judge."
         )
         self._offline = offline or stands_in
         self._stack = AsyncExitStack()
@@ -73,7 +73,7 @@ class InProcessSource:
         Raises:
             SettingsError: the judge's settings are wrong, or its key is missing.
         """
-        core, request = await self._opened(), request_of(group)
+        core, request = await self._opened(), make_request_body(group)
         try:
             tasks = ScoreBody.model_validate(request).tasks(request)
             (results,) = await core.score("", tasks, within_s=self._deadline_s, is_patient=True)

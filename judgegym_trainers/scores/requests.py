@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.judges.conversations.images import KINDS as IMAGES
 from judgegym.judges.conversations.images import images_shown, read_image
-from judgegym.judges.conversations.tools import tools_of
+from judgegym.judges.conversations.tools import parse_tools
 from judgegym.judges.conversations.turns import REASONING_FIELDS, UnseenPart
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_column, usual_value
 from judgegym.llm import wire
@@ -97,7 +97,7 @@ def error_in(group: Sequence[CompletionRow]) -> str:
     return next((row.error for row in group if row.error), "")
 
 
-def request_of(group: Sequence[CompletionRow]) -> dict[str, JSON]:
+def make_request_body(group: Sequence[CompletionRow]) -> dict[str, JSON]:
     """The body of `POST /v1/score` for one completion, or for several that are compared."""
     responses = [cast(JSON, row.response) for row in group]
     return {
@@ -159,7 +159,7 @@ def tool_fields(tools: object) -> dict[str, JSON]:
         if isinstance(tools, list | tuple)
         else []
     )
-    found = tools_of(plain(given) if given else tools if isinstance(tools, str) else None)
+    found = parse_tools(plain(given) if given else tools if isinstance(tools, str) else None)
     return (
         {"tools": [{"type": "function", "function": wire.loads(tool.shown)} for tool in found]}
         if found

@@ -17,9 +17,9 @@ from judgegym.llm import wire
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.http.connector import CheckedConnector
 from judgegym.llm.retries.retry import REQUEST_DEADLINE, retry_after_seconds
-from judgegym.llm.urls import without_credentials
+from judgegym.llm.urls import redact_credentials
 from judgegym.llm.wire import JSON
-from judgegym_trainers.scores.requests import CompletionRow, request_of
+from judgegym_trainers.scores.requests import CompletionRow, make_request_body
 from judgegym_trainers.scores.results import OK, CompletionReward, RefusedError, failures
 
 logger = logging.getLogger(__name__)
@@ -68,13 +68,13 @@ class ServerSource:
             raise SettingsError(
                 "token: it holds a character that no header can hold, such as a space"
             )
-        if token and without_credentials(url) != url:
+        if token and redact_credentials(url) != url:
             raise SettingsError(
                 "token: the url has a user or password already, and a request can have only one of "
                 "both"
             )
         self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
-        self._shown = _TOKEN_IN_PATH.sub("…", without_credentials(self._url))
+        self._shown = _TOKEN_IN_PATH.sub("…", redact_credentials(self._url))
         self._headers = {
             "Content-Type": "application/json",
             **({"Authorization": f"Bearer {token}"} if token else {}),
@@ -96,7 +96,7 @@ class ServerSource:
             BudgetError: the budget of the server or of its client is spent: no later request would
                 have a score.
         """
-        request = wire.dumps(request_of(group))
+        request = wire.dumps(make_request_body(group))
         started, pauses = time.monotonic(), iter(PAUSES_S)
         while True:
             left_s = self._deadline_s - (time.monotonic() - started)

@@ -32,7 +32,7 @@ from judgegym.judges.core.naming import refuse_unknown
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.urls import without_credentials
+from judgegym.llm.urls import redact_credentials
 from judgegym.llm.wire import JSON
 from judgegym_trainers.scores.requests import CompletionRow, error_in, plain
 from judgegym_trainers.scores.results import (
@@ -141,7 +141,7 @@ class RewardScorer:
     async def _all(self, groups: Sequence[Sequence[CompletionRow]]) -> list[list[CompletionReward]]:
         if not self._is_registered:
             self._is_registered = True
-            BACKGROUND.at_exit(self._source.close)
+            BACKGROUND.close_at_exit(self._source.close)
         keys = [repr(group) for group in groups]
         distinct = dict(zip(keys, groups, strict=True))
         with self.first:
@@ -269,7 +269,7 @@ class JudgeSource:
             object.__setattr__(self, "judge", plain(self.judge))
 
     @classmethod
-    def of(cls, given: object, *, within: str) -> Self:
+    def from_settings(cls, given: object, *, within: str) -> Self:
         """Read settings of which nobody has checked names and types, in the containers of any configuration library.
 
         Args:
@@ -405,7 +405,7 @@ class RewardSettings(JudgeSource):
     fallback_score: float = 0.0
 
 
-def source_of_one(url: str | None, settings: Mapping[str, Any]) -> JudgeSource:
+def make_single_source(url: str | None, settings: Mapping[str, Any]) -> JudgeSource:
     """A source for a trainer that has one response at a time.
 
     Raises:
@@ -449,7 +449,7 @@ def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
             continue
         if (name == "token" or name.endswith("api_key")) and value not in _NO_KEY:
             return f"{place}: expected the name of an environment variable in {place}_env"
-        if name.endswith("url") and (without_credentials(value) != value or "/token/" in value):
+        if name.endswith("url") and (redact_credentials(value) != value or "/token/" in value):
             return f"{place}: expected a URL without user, password and token"
     return None
 

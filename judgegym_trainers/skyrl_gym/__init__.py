@@ -30,8 +30,8 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym_trainers.scores.requests import CompletionRow, completion_row
 from judgegym_trainers.scores.results import CompletionReward, stand_in
-from judgegym_trainers.scores.sources import JudgeSource, check, close, source_of_one
-from judgegym_trainers.single_turn import EnvironmentSource, opened, source_of
+from judgegym_trainers.scores.sources import JudgeSource, check, close, make_single_source
+from judgegym_trainers.single_turn import EnvironmentSource, opened, parse_source
 
 with needs("skyrl-gym"):
     import skyrl_gym
@@ -127,7 +127,7 @@ def register_environment(
         DataError: the rows cannot be loaded.
     """
     check(fallback_score=fallback_score)
-    source = source_of(source)
+    source = parse_source(source)
     name = env_class or f"judgegym_{opened(source).name}"
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=name, entry_point=f"{__name__}:SingleTurnEnv", kwargs=kwargs)
@@ -205,7 +205,7 @@ def register_judge(
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
     """
     check(fallback_score=fallback_score)
-    source = source_of_one(url, settings)
+    source = make_single_source(url, settings)
     source.shared()  # a wrong setting is an error now
     kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=env_class, entry_point=f"{__name__}:JudgeEnv", kwargs=kwargs)
@@ -216,7 +216,7 @@ def dataset_rows(
     source: EnvironmentSource | str, *, env_class: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """The environment's rows as SkyRL's dataset has them; see `write_dataset`."""
-    source = source_of(source)
+    source = parse_source(source)
     environment = opened(source)
     name = env_class or f"judgegym_{environment.name}"
     for index, row in enumerate(environment.rows()):

@@ -72,7 +72,7 @@ class TinkerCompletion:
 
 
 @cache
-def renderer_of(renderer_name: str, model_name: str) -> Renderer:
+def find_renderer(renderer_name: str, model_name: str) -> Renderer:
     """The renderer of that name with the tokenizer of a model, which may be a folder; one for each process."""
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
@@ -189,7 +189,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
     async def make_envs(self) -> Sequence[Env]:
         """An environment for each rollout."""
         messages = await self._messages()
-        renderer = renderer_of(self.rollouts.renderer_name, self.rollouts.model_name)
+        renderer = find_renderer(self.rollouts.renderer_name, self.rollouts.model_name)
         return [OneTurnEnv(messages, renderer) for _ in range(self.rollouts.group_size)]
 
     async def compute_group_rewards(
@@ -200,7 +200,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         Raises:
             NoRewardsError: the group is to be skipped.
         """
-        renderer = renderer_of(self.rollouts.renderer_name, self.rollouts.model_name)
+        renderer = find_renderer(self.rollouts.renderer_name, self.rollouts.model_name)
         sampled = [trajectory.transitions[-1] for trajectory in trajectory_group]
         answers = [read_answer(renderer, last.ac.tokens, last.ac.stop_reason) for last in sampled]
         results = await self._judged([answer.choice for answer in answers])

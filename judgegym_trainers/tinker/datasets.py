@@ -18,8 +18,8 @@ from typing import TypeAlias, cast
 import chz
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilder
 
-from judgegym.data.rows import DataSet, Row, Split, by_uid, load_rows
-from judgegym.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.data.rows import DataSet, Row, Split, index_by_uid, load_rows
+from judgegym.data.task_list import TaskList, epoch_order, list_uids
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
 from judgegym_trainers.scores.requests import CellError, fields_in, plain
@@ -64,7 +64,7 @@ def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[Promp
         )
     if not rows:
         raise DataError("prompts: no rows")
-    return TaskList.of(by_uid(rows, numbered=True), _prompt_row)
+    return TaskList.from_rows(index_by_uid(rows, numbered=True), _prompt_row)
 
 
 def _json(number: int, row: Mapping[str, object]) -> Mapping[str, JSON]:
@@ -146,7 +146,7 @@ class JudgedDataset(RLDataset):
             return self._uids
         if epoch not in self._orders:
             rows = TaskList(self._uids, lambda place: PromptRow(self._uids[place]))
-            self._orders = {epoch: uids_of(epoch_order(rows, seed=self._seed, epoch=epoch))}
+            self._orders = {epoch: list_uids(epoch_order(rows, seed=self._seed, epoch=epoch))}
         return self._orders[epoch]
 
 
@@ -237,16 +237,16 @@ class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
         if is_test and not self.with_test:
             return None
         split: Split = "eval" if is_test else "train"
-        source = EnvironmentSource.of(
+        source = EnvironmentSource.from_settings(
             self.environment, self.settings, config=self.config, offline=self.offline, split=split
         )
         environment = await asyncio.to_thread(opened, source)
 
-        def group_of(uid: str) -> EnvGroupBuilder:
+        def make_group(uid: str) -> EnvGroupBuilder:
             tags = _tags(environment.name, environment.row(uid).category)
             return EnvironmentGroupBuilder(rollouts, uid, tags, source)
 
-        return environment.uids, group_of
+        return environment.uids, make_group
 
 
 @chz.chz
@@ -301,13 +301,13 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
         await asyncio.to_thread(source.shared)  # its settings are checked before the first rollout
         rows = await asyncio.to_thread(prompt_rows, prompts)
 
-        def group_of(uid: str) -> EnvGroupBuilder:
+        def make_group(uid: str) -> EnvGroupBuilder:
             row = rows[rows.positions[uid]]
             return PromptGroupBuilder(
                 rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields
             )
 
-        return rows.uids, group_of
+        return rows.uids, make_group
 
 
 def _tags(name: str, category: str | None) -> tuple[str, ...]:

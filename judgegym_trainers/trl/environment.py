@@ -57,8 +57,8 @@ from judgegym_trainers.trl.trainer import (
     check_worker,
     close_after,
     closing,
-    group_size_of,
-    trainer_of,
+    find_group_size,
+    find_trainer,
     trainer_that_calls,
 )
 
@@ -82,7 +82,7 @@ class TrainerRow(TypedDict):
     split: Split
 
 
-def rollout_of(uid: object, split: object, choice: Choice) -> CompletionRow:
+def make_rollout_row(uid: object, split: object, choice: Choice) -> CompletionRow:
     """The completion of the row with these cells.
 
     Raises:
@@ -96,7 +96,7 @@ def rollout_of(uid: object, split: object, choice: Choice) -> CompletionRow:
     return CompletionRow({"uid": uid, "split": "eval" if split == "eval" else "train"}, choice)
 
 
-def choice_of(
+def read_choice(
     completion: Conversation, ids: object = None, ends: Collection[int] | None = None
 ) -> Choice:
     """The answer in a completion as a choice; without text if the completion ends before an answer.
@@ -148,7 +148,7 @@ def judge_environment(
     Raises:
         SettingsError: there is no such environment, or a setting has no counterpart in JSON.
     """
-    source = EnvironmentSource.of(environment, settings, config=config, offline=offline)
+    source = EnvironmentSource.from_settings(environment, settings, config=config, offline=offline)
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions, found {group_size}")
     return JudgeEnvironment(
@@ -255,7 +255,7 @@ class JudgeEnvironment:
             raise SettingsError(
                 f"train_dataset: expected the rows of {self.name}'s dataset(), found no column uid"
             )
-        trainer = trainer_of(columns)
+        trainer = find_trainer(columns)
         close_after(trainer, self._close)
         rows: dict[int, CompletionRow] = {}
         for place, completion in enumerate(completions):
@@ -264,10 +264,10 @@ class JudgeEnvironment:
                 for column in ("uid", "environment", "split", "completion_ids")
             )
             if name in (None, self.name) and uid is not None:
-                choice = choice_of(completion, tokens, getattr(trainer, "eos_token_ids", None))
-                rows[place] = rollout_of(uid, split, choice)
+                choice = read_choice(completion, tokens, getattr(trainer, "eos_token_ids", None))
+                rows[place] = make_rollout_row(uid, split, choice)
         unknown = "group_size: completions are compared, which needs the trainer's num_generations"
-        size = group_size_of(trainer, self._group_size)
+        size = find_group_size(trainer, self._group_size)
         judged = await self._judged(list(rows.values()), size, unknown)
         results = dict(zip(rows, judged, strict=True))
         in_order = [results.get(place) for place in range(len(completions))]
@@ -291,12 +291,12 @@ class JudgeEnvironment:
         """
         if size is not None:
             return await self._groups.score(rows, size)
-        if rows and (await asyncio.to_thread(opened, self._split_of(rows[0]))).compares:
+        if rows and (await asyncio.to_thread(opened, self._find_split(rows[0]))).compares:
             raise SettingsError(unknown)
         groups = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
         return [result for group in await self._scorer.score(groups) for result in group]
 
-    def _split_of(self, row: CompletionRow) -> EnvironmentSource:
+    def _find_split(self, row: CompletionRow) -> EnvironmentSource:
         return self._sources["eval" if row.shared["split"] == "eval" else "train"]
 
     def _begin(self, episode: ToolEpisode) -> None:
@@ -313,14 +313,17 @@ class JudgeEnvironment:
         batch = batch if episode in batch else [episode]
         # Reasoning stands outside the call of the tool, so that its format is not checked: it
         # counts as valid.
-        rows = [rollout_of(*each._begun_with(), Choice(each._text, reasoning="")) for each in batch]
+        rows = [
+            make_rollout_row(*each._begun_with(), Choice(each._text, reasoning=""))
+            for each in batch
+        ]
         task = asyncio.ensure_future(
-            self._rewards_of(rows, is_mixed=any(each._is_mixed for each in batch))
+            self._collect_rewards(rows, is_mixed=any(each._is_mixed for each in batch))
         )
         for number, each in enumerate(batch):
             each._judgment = (task, number, each._text)
 
-    async def _rewards_of(
+    async def _collect_rewards(
         self, rows: Sequence[CompletionRow], *, is_mixed: bool
     ) -> list[CompletionReward]:
         unknown = (
@@ -366,7 +369,7 @@ class ToolEpisode:
             DataError: it is no such row.
         """
         self._row, self._is_mixed = (row.get("uid"), row.get("split")), "environment" not in row
-        rollout_of(*self._row, Choice(""))  # an error here and not later
+        make_rollout_row(*self._row, Choice(""))  # an error here and not later
         self.rewarded, self._text, self._judgment = None, "", None
         self._environment._begin(self)
 

@@ -43,8 +43,8 @@ from judgegym_trainers.trl.trainer import (
     check_sum,
     check_worker,
     close_after,
-    group_size_of,
-    trainer_of,
+    find_group_size,
+    find_trainer,
 )
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class RewardFunction:
     ) -> list[float | None]:
         """A score for each completion; `None` if there is none."""
         try:
-            check_sum(trainer_of(columns), self, columns)
+            check_sum(find_trainer(columns), self, columns)
             return await self._score(prompts, completions, columns)
         except (
             BaseException
@@ -222,10 +222,10 @@ def judge_reward(
         raise SettingsError(
             f"group_size: expected 2 or more completions to compare, found {group_size}"
         )
-    return _reward_of_source(source, group_size, name)
+    return _make_source_reward(source, group_size, name)
 
 
-def _reward_of_source(source: JudgeSource, group_size: int | None, name: str) -> RewardFunction:
+def _make_source_reward(source: JudgeSource, group_size: int | None, name: str) -> RewardFunction:
     """See `judge_reward`."""
     scoring = source.scoring()
     groups = GroupedBatch(scoring)
@@ -239,12 +239,12 @@ def _reward_of_source(source: JudgeSource, group_size: int | None, name: str) ->
         completions: Sequence[Conversation],
         columns: Mapping[str, object],
     ) -> list[float | None]:
-        trainer = trainer_of(columns)
+        trainer = find_trainer(columns)
         close_after(trainer, close_now)
         rows = [
             _row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)
         ]
-        size = group_size_of(trainer, group_size)
+        size = find_group_size(trainer, group_size)
         is_grouped = group_size is not None or source.depends_on_group
         if is_grouped and size is not None:
             results = await groups.score(rows, size)
@@ -258,7 +258,7 @@ def _reward_of_source(source: JudgeSource, group_size: int | None, name: str) ->
         return log(results, columns, name, in_a_row, size)
 
     return RewardFunction(
-        score, name, scoring.close, partial(_reward_of_source, source, group_size, name)
+        score, name, scoring.close, partial(_make_source_reward, source, group_size, name)
     )
 
 

@@ -26,12 +26,12 @@ _FRAMES = 6
 """How many callers are looked at for the trainer."""
 
 
-def trainer_of(columns: Mapping[str, object]) -> Any:
+def find_trainer(columns: Mapping[str, object]) -> Any:
     """The trainer that calls a reward function with these keywords."""
     return getattr(columns.get("log_metric"), "__self__", None)
 
 
-def group_size_of(trainer: Any, told: int | None) -> int | None:
+def find_group_size(trainer: Any, told: int | None) -> int | None:
     """The number of completions of each prompt in this batch; `None` if nobody knows.
 
     Evaluations may have a number of their own. A size that divides the right one would split each
@@ -154,7 +154,7 @@ def check_episodes(trainer: Any) -> None:
         SettingsError: the trainer adds scores of reward functions to those of environments.
     """
     functions = list(getattr(trainer, "reward_funcs", None) or ())
-    further = [function for function in functions if not _is_of_environments(function)]
+    further = [function for function in functions if not _is_environment_reward(function)]
     if further and getattr(trainer, "multi_objective_aggregation", None) != "normalize_then_sum":
         raise SettingsError(
             f"reward_funcs: {type(trainer).__name__} adds their scores to those of "
@@ -165,7 +165,7 @@ def check_episodes(trainer: Any) -> None:
         )
 
 
-def _is_of_environments(function: object) -> bool:
+def _is_environment_reward(function: object) -> bool:
     """Whether it is TRL's own function that asks the environments of one type for `get_reward`."""
     return any(
         isinstance(default, type) for default in getattr(function, "__defaults__", None) or ()
@@ -185,7 +185,7 @@ def trainer_that_calls() -> Any:
         if frame is not None and frame.f_code.co_name == "get_reward":
             keywords = frame.f_locals.get("kwargs")
             if isinstance(keywords, Mapping):
-                return trainer_of(keywords)
+                return find_trainer(keywords)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import cast
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym_trainers.single_turn import EnvironmentSource, opened, source_of
+from judgegym_trainers.single_turn import EnvironmentSource, opened, parse_source
 
 
 def write_rows(
@@ -34,7 +34,7 @@ def write_rows(
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    source = source_of(environment)
+    source = parse_source(environment)
     rows = opened(source)
     with Path(path).open("wb") as file:
         for row in rows.rows():

@@ -104,7 +104,7 @@ async def compute_score(
     judge = plain(settings.get("judge"))
     if isinstance(judge, Mapping):
         settings["judge"] = deployed(judge, of_verl)
-    read = FunctionSettings.of(settings, within=WITHIN)
+    read = FunctionSettings.from_settings(settings, within=WITHIN)
     if read.on_failure != "score":
         raise SettingsError(_AS_SCORE)
     if read.compares:

@@ -23,7 +23,7 @@ from typing import Any
 
 from judgegym.judges.config.extras import needs
 from judgegym_trainers.scores.results import FailuresInARow
-from judgegym_trainers.verl.rewards import SampleRewards, extra_info, sample_of_row
+from judgegym_trainers.verl.rewards import SampleRewards, extra_info, read_row_sample
 
 with needs("verl"):
     from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
@@ -35,7 +35,7 @@ _OPEN: list[tuple[Any, SampleRewards, FailuresInARow]] = []
 _LOCK = threading.Lock()
 
 
-def _rewards_of(config: Any) -> tuple[SampleRewards, FailuresInARow]:
+def _load_rewards(config: Any) -> tuple[SampleRewards, FailuresInARow]:
     """What this process rewards samples of a configuration with.
 
     Raises:
@@ -60,11 +60,13 @@ class JudgeAgentLoop(SingleTurnAgentLoop):
             SettingsError: a setting cannot work, or no sample can be judged.
             NoRewardError: the judge is down.
         """
-        rewards, failures = await asyncio.to_thread(_rewards_of, self.config)
+        rewards, failures = await asyncio.to_thread(_load_rewards, self.config)
         output: AgentLoopOutput = await super().run(sampling_params, **row)
         response = str(self.tokenizer.decode(output.response_ids, skip_special_tokens=True))
         is_environment = rewards.settings.environment is not None
-        result = await rewards.of(sample_of_row(row, response, is_environment=is_environment))
+        result = await rewards.reward_sample(
+            read_row_sample(row, response, is_environment=is_environment)
+        )
         output.reward_score = result.score
         output.extra_fields["reward_extra_info"] = extra_info(result)
         if rewards.settings.on_failure != "score":

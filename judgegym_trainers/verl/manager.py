@@ -21,7 +21,7 @@ import asyncio
 from typing import Any, TypedDict
 
 from judgegym.judges.config.extras import needs
-from judgegym_trainers.verl.rewards import SampleRewards, extra_info, sample_of
+from judgegym_trainers.verl.rewards import SampleRewards, extra_info, read_sample
 
 with needs("verl"):
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
@@ -74,7 +74,7 @@ class JudgeRewardManager(RewardManagerBase):
         """
         is_environment = self._rewards.settings.environment is not None
         sample = await asyncio.to_thread(
-            sample_of, data, self.tokenizer, is_environment=is_environment
+            read_sample, data, self.tokenizer, is_environment=is_environment
         )
-        result = await self._rewards.of(sample)
+        result = await self._rewards.reward_sample(sample)
         return {"reward_score": result.score, "reward_extra_info": extra_info(result)}

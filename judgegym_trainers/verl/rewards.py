@@ -92,7 +92,7 @@ class ManagerSettings(GroupSettings):
         values = plain(given or {})
         if isinstance(values, Mapping) and isinstance(judge := values.get("judge"), Mapping):
             values = {**values, "judge": deployed(judge, arguments)}
-        return cls.of(values, within=WITHIN)
+        return cls.from_settings(values, within=WITHIN)
 
     def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
         """Check that the mean of its group is no reward to a sample without a score.
@@ -142,7 +142,7 @@ class VerlSample(NamedTuple):
     row: CompletionRow
 
 
-def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
+def read_sample(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
     """Read a sample; of an agent's several outputs, the last, as verl's own managers do.
 
     Args:
@@ -164,13 +164,13 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
             asked[mask[: asked.shape[-1]].bool()] if of_prompt is None else asked[: int(of_prompt)]
         )
         prompt = plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))
-    sample = sample_of_row(fields, response, prompt=prompt, is_environment=is_environment)
+    sample = read_row_sample(fields, response, prompt=prompt, is_environment=is_environment)
     return sample._replace(
         is_validation=sample.is_validation or bool(data.meta_info.get("validate"))
     )
 
 
-def sample_of_row(
+def read_row_sample(
     fields: Mapping[str, Any], response: str, *, prompt: JSON = None, is_environment: bool = False
 ) -> VerlSample:
     """Read a sample in the fields of its row.
@@ -314,7 +314,7 @@ class SampleRewards:
             if ray.is_initialized():  # it is not in a script
                 self._score = in_actor(self.settings, self.size)
 
-    async def of(self, sample: VerlSample) -> CompletionReward:
+    async def reward_sample(self, sample: VerlSample) -> CompletionReward:
         """What a sample is worth, when its group has come as far as its judge needs it.
 
         Raises:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.command import FAILED, run_command, run_to_exit_code
 from judgegym.judges.config.reading.help import flags_parser
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm import wire
@@ -64,10 +64,10 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Returns:
         The exit code.
     """
-    return exit_code_of("attack", lambda: _run(list(argv), prog))
+    return run_to_exit_code("attack", lambda: _run(list(argv), prog))
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
     return flags_parser(AttackSettings)
 
@@ -87,22 +87,22 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     )  # late, as all of it: errors of settings come at once
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, attack_results, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
-    from judgegym_trials.attacks.targets import derive_rows, targets_of
+    from judgegym_trials.attacks.targets import derive_rows, select_targets
     from judgegym_trials.judged_rows import (
         check_folder,
-        folder_of,
         judge_rows,
         plan_rows,
         read_tasks,
+        resolve_folder,
     )
 
     settings = loaded.settings
-    folder = folder_of(settings, settings.out, command="attack", data="a data set")
+    folder = resolve_folder(settings, settings.out, command="attack", data="a data set")
     attacks = select_attacks(settings.attacks, settings.only)
     if folder is not None and not settings.plan:
         check_folder(folder, resume=settings.resume)
     tasks = read_tasks(settings, with_responses=not settings.without_responses)
-    targets = targets_of(tasks, settings)
+    targets = select_targets(tasks, settings)
     rows, made, left_out = await derive_rows(targets, attacks, settings)
     if not made:
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
@@ -141,11 +141,18 @@ def _write_results(report: AttackReport, folder: Path, judged: JudgedRows) -> in
     """Write the files, print the result; return the exit code."""
     from judgegym.engine.runs.disk import write_atomic
     from judgegym.engine.terminal.summary import cost_lines
-    from judgegym_trials.attacks.report import JSON_FILE, PAGE, floor_words, html, json_of, table_of
+    from judgegym_trials.attacks.report import (
+        JSON_FILE,
+        PAGE,
+        dump_report,
+        floor_words,
+        html,
+        make_table,
+    )
 
-    write_atomic(folder / JSON_FILE, wire.dumps_readable(json_of(report)))
+    write_atomic(folder / JSON_FILE, wire.dumps_readable(dump_report(report)))
     write_atomic(folder / PAGE, b"".join(html(report)))
-    terminal.show_table(table_of(report))
+    terminal.show_table(make_table(report))
     for line in (*floor_words(report), *report.method, *report.notes):
         terminal.say(line)
     for each in cost_lines(judged.metrics, "eval"):

@@ -11,13 +11,13 @@ from random import Random
 
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.verdict_parser import without_form
+from judgegym.judges.parsing.verdict_parser import strip_form
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm import wire
 from judgegym.offline.answers import known_prompts, read_prompt
 from judgegym.offline.request import RequestMessage
 from judgegym_trials.attacks.suite import OF_PROMPT, ForgedTexts
-from judgegym_trials.judged_rows import prompts_of
+from judgegym_trials.judged_rows import list_prompts
 
 PLACEHOLDER = "The response stands here."
 """Replaces the response under attack, so that it is found in the prompt."""
@@ -46,9 +46,9 @@ class Forger:
             task: a checked task, with the placeholder as the response under attack.
         """
         replies, objects, ending = list[str](), list[str](), ""
-        for messages in await prompts_of(self._settings, task):
+        for messages in await list_prompts(self._settings, task):
             asked = [
-                RequestMessage(message["role"], without_form(message["content"]))
+                RequestMessage(message["role"], strip_form(message["content"]))
                 for message in messages
             ]
             reading = read_prompt(asked, self._formats)
@@ -56,7 +56,7 @@ class Forger:
             if reading is None or PLACEHOLDER not in content:
                 continue
             form = reading.prompt_format
-            titles = form.judged_of(reading.sections)
+            titles = form.select_judged(reading.sections)
             merits = {title: _BEST * (PLACEHOLDER in reading.sections[title]) for title in titles}
             reply = form.reply(
                 ShownPrompt(reading.instructions, reading.sections, merits, Random(0))

@@ -24,7 +24,7 @@ class PairedCounts(NamedTuple):
     neither: int
 
     @classmethod
-    def of(cls, first: Sequence[bool], second: Sequence[bool]) -> PairedCounts:
+    def from_outcomes(cls, first: Sequence[bool], second: Sequence[bool]) -> PairedCounts:
         """Count the outcomes of rows."""
         pairs = list(zip(first, second, strict=True))
         return cls(

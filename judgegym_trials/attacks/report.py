@@ -93,7 +93,7 @@ class AttackReport:
         )
 
 
-def table_of(report: AttackReport) -> Table:
+def make_table(report: AttackReport) -> Table:
     """The table on the terminal."""
     return Table(report.headline, _HEADER, tuple(map(cells, report.results)))
 
@@ -119,7 +119,7 @@ def floor_words(report: AttackReport) -> Iterator[str]:
             yield f"this judge pays {mean:.2f} to {attack.name}: {attack.about}"
 
 
-def json_of(report: AttackReport) -> Mapping[str, Any]:
+def dump_report(report: AttackReport) -> Mapping[str, Any]:
     """The content of attack.json."""
     thresholds = {"min_gain", "max_success", "max_floor", "seed", "data"}
     return {

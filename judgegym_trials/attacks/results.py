@@ -21,7 +21,7 @@ from judgegym.judges.core.judgment import Status
 from judgegym_trials.attacks.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
 from judgegym_trials.attacks.settings import AttackSettings
 from judgegym_trials.attacks.suite import REPEAT, TWIN, Attack
-from judgegym_trials.attacks.targets import Target, uid_of
+from judgegym_trials.attacks.targets import Target, make_target_uid
 from judgegym_trials.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
@@ -152,7 +152,7 @@ def _measure(
     )
     for target in targets:
         kinds = (attack.name, TWIN, REPEAT) if target.has_twin else (attack.name,)
-        samples = [judged.by_uid[uid_of(kind, target)][target.place] for kind in kinds]
+        samples = [judged.by_uid[make_target_uid(kind, target)][target.place] for kind in kinds]
         scores = [score for score in map(_score, samples) if score is not None]
         if len(scores) < len(samples):
             continue
@@ -161,7 +161,10 @@ def _measure(
             after, twin, repeat = scores
             before = target.response
             gains.append((after - twin, repeat - twin))
-        task, said = tasks[uid_of(attack.name, target)], samples[0].detail or ScoreDetail("")
+        task, said = (
+            tasks[make_target_uid(attack.name, target)],
+            samples[0].detail or ScoreDetail(""),
+        )
         text = task.responses[target.place]
         shown = (target.number, task.prompt, before, text, twin, scores[0])
         rows.append(AttackedRow(*shown, said.explanation, said.components))
@@ -172,7 +175,9 @@ def _measure(
         rows=len(rows),
         failed=len(targets) - len(rows),
         room=sum(row.score_before is not None and row.score_before + least < 1.0 for row in rows),
-        counts=PairedCounts.of(*([gain > least for gain in of] for of in zip(*gains, strict=True)))
+        counts=PairedCounts.from_outcomes(
+            *([gain > least for gain in of] for of in zip(*gains, strict=True))
+        )
         if gains
         else None,
         gain=math.fsum(gain for gain, _ in gains) / len(gains) if gains else None,

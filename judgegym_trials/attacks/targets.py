@@ -43,19 +43,19 @@ class Target:
         """The response before the attack; empty without a twin."""
         return self.task.responses[self.place] if self.has_twin else ""
 
-    def with_response(self, text: str) -> JudgeTask:
+    def replace_response(self, text: str) -> JudgeTask:
         """The task with another response in the place of the one under attack."""
         responses = [*self.task.responses]
         responses[self.place] = text
-        return self.task.with_responses(responses, self.task.places)
+        return self.task.replace_responses(responses, self.task.places)
 
 
-def uid_of(kind: str, target: Target) -> str:
+def make_target_uid(kind: str, target: Target) -> str:
     """The id of a derived row: `twin`, `repeat` or the name of an attack, and the number of the row."""
     return f"{kind}/{target.number}"
 
 
-def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
+def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
     """The rows to attack; one whose response is empty has nothing to attack, and is left out.
 
     Of several responses that are judged by themselves one is drawn, of those that are not
@@ -69,8 +69,8 @@ def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
     for read in tasks.judgeable():
         task, row = read.judge_task, read.rows[0] + 1
         if read.to_sample is not None:
-            if not judge.compares(task.with_responses((TWIN,))):
-                found.append(Target(row, task.with_responses(("",)), has_twin=False))
+            if not judge.compares(task.replace_responses((TWIN,))):
+                found.append(Target(row, task.replace_responses(("",)), has_twin=False))
             continue
         places = [
             place for place in range(read.chosen, read.count) if not is_blank(task.responses[place])
@@ -81,7 +81,7 @@ def targets_of(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target]:
         if judge.compares(task):
             found.append(Target(row, task, place))
         else:
-            found.append(Target(row, task.with_responses((task.responses[place],))))
+            found.append(Target(row, task.replace_responses((task.responses[place],))))
     if not found:
         raise DataError(
             "no row can be attacked: expected rows with a response that is not empty (a judge that "
@@ -108,7 +108,7 @@ async def derive_rows(
         The rows, the attacks that are made, and those that are not for this judge.
     """
     forger = Forger(settings)
-    forged = [await forger.forge(target.with_response(PLACEHOLDER)) for target in targets]
+    forged = [await forger.forge(target.replace_response(PLACEHOLDER)) for target in targets]
     has_prompt = any(forged)
     with_twin = [target for target in targets if target.has_twin]
     made, left_out = list[Attack](), list[Attack]()
@@ -118,10 +118,12 @@ async def derive_rows(
             has_prompt or not attack.needs_prompt
         )
         (made if can_be_made and is_for_judge else left_out).append(attack)
-    rows = {uid_of(TWIN, target): target.task for target in with_twin}
-    rows |= {uid_of(REPEAT, target): replace(target.task, repeat=1) for target in with_twin}
+    rows = {make_target_uid(TWIN, target): target.task for target in with_twin}
+    rows |= {
+        make_target_uid(REPEAT, target): replace(target.task, repeat=1) for target in with_twin
+    }
     for attack in made:
         for target, texts in zip(targets, forged, strict=True):
             text = attack.apply(target.task.prompt, target.response, texts)
-            rows[uid_of(attack.name, target)] = target.with_response(text)
+            rows[make_target_uid(attack.name, target)] = target.replace_response(text)
     return rows, made, left_out

@@ -28,9 +28,9 @@ from judgegym.judges.parsing.labels import yes_no_label
 from judgegym.judges.scorers.registry import (
     built_in_kind,
     definition,
+    find_scale,
     is_kind,
     scale_in_words,
-    scale_of,
 )
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.judges.tournament.schedule import TournamentSettings
@@ -38,9 +38,15 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import is_blank
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
 from judgegym_trials.audit.latent_truth import MOST_NOISE
-from judgegym_trials.audit.reading import NO_GOLD, LabelledRow, numbers_beyond, read_row, second_of
-from judgegym_trials.audit.runs import operation_of
-from judgegym_trials.audit.wordings import wordings_of
+from judgegym_trials.audit.reading import (
+    NO_GOLD,
+    LabelledRow,
+    numbers_beyond,
+    parse_second_label,
+    read_row,
+)
+from judgegym_trials.audit.runs import measure_operation
+from judgegym_trials.audit.wordings import load_wordings
 from judgegym_trials.judged_rows import DerivedRows, JudgedRows, RowsSettings
 
 FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
@@ -140,7 +146,7 @@ class AuditPart:
     rows: DerivedRows
 
 
-def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
+def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
     """The labelled rows among the user's.
 
     Raises:
@@ -163,7 +169,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets
     is_pairs, needs_two, scale = (
         tasks.several,
         any(map(compares, kinds)),
-        scale_of(settings.judge, settings),
+        find_scale(settings.judge, settings),
     )
     columns = {
         name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None
@@ -224,10 +230,10 @@ def _second_gold(row: Row, cells: LabelledRow, count: int, settings: CalledAudit
     if settings.definition.judges_aspects and not count:
         both = (yes_no_label(each) or each for each in (cells.gold, cells.second_gold))
         cells = cells.model_copy(update=dict(zip(("gold", "second_gold"), both, strict=True)))
-    return second_of(row, cells, count=count)
+    return parse_second_label(row, cells, count=count)
 
 
-async def parts_of(
+async def list_parts(
     targets: AuditTargets, settings: CalledAuditSettings
 ) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
@@ -244,7 +250,7 @@ async def parts_of(
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
     wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
     if settings.paraphrases is not None:
-        wordings = await wordings_of(judge, [*drawn.values()], settings.paraphrases)
+        wordings = await load_wordings(judge, [*drawn.values()], settings.paraphrases)
     if isinstance(wordings, str):
         unmeasured["paraphrase_agreement"], wordings = wordings, {}
     for name, prompt in wordings.items():
@@ -280,7 +286,7 @@ def _settings_for(settings: CalledAuditSettings, kind: str) -> CalledAuditSettin
             "rubric": None,
         }
     values = {**{name: getattr(settings, name) for name in settings.model_fields_set}, **changed}
-    settings_type = CalledAuditSettings.for_values(values)
+    settings_type = CalledAuditSettings.select_class(values)
     read = {name: value for name, value in values.items() if name in settings_type.model_fields}
     return settings_type.model_validate(read)
 
@@ -295,7 +301,7 @@ def _task_for(task: JudgeTask, kind: str) -> JudgeTask:
     return replace(task, baseline=None, reference=None if judge.has_baselines else task.reference)
 
 
-def judgments_of(
+def collect_judgments(
     targets: AuditTargets,
     settings: CalledAuditSettings,
     judged: Mapping[str, JudgedRows],
@@ -350,9 +356,11 @@ def judgments_of(
         samples.append([*chain.from_iterable(of_repeats)])
     source = f"{settings.data}, judge {settings.judge}"
     return replace(
-        Judgments.of(rows, is_choice=targets.is_pairs, judge=judged[FIRST].judge, source=source),
-        has_levels=scale_of(settings.judge, settings) is not None,
-        operation=operation_of(samples, judged[FIRST].run),
+        Judgments.from_rows(
+            rows, is_choice=targets.is_pairs, judge=judged[FIRST].judge, source=source
+        ),
+        has_levels=find_scale(settings.judge, settings) is not None,
+        operation=measure_operation(samples, judged[FIRST].run),
         left_out=targets.left_out,
         unmeasured=unmeasured,
         label_noise=settings.label_noise,

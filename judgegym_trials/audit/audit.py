@@ -70,7 +70,7 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     rows, clusters = len(judgments), len(np.unique(judgments.clusters))
     checks = decide(measure_all(judgments), settings, rows)
     tests = sum(check.p is not None for check in checks)
-    of_labels, is_promised = _words_of_labels(judgments, settings)
+    of_labels, is_promised = _describe_labels(judgments, settings)
     promise = (
         f"a judge without any fault is accused by some check in at most {100 * settings.alpha:g} % "
         "of audits, so the "
@@ -114,7 +114,7 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     )
 
 
-def _words_of_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str, bool]:
+def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str, bool]:
     """What is known of wrong labels, and whether a judge without a fault is accused as rarely as `alpha` says."""
     stated, second = judgments.label_noise, second_labels(judgments)
     if stated is not None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
-from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.command import FAILED, run_command, run_to_exit_code
 from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.lines import Plan
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal.output import dollars
 from judgegym.judges.config.extras import require
@@ -27,7 +27,12 @@ from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm import wire
 from judgegym_trials import judged_rows
 from judgegym_trials.audit import FAULT
-from judgegym_trials.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
+from judgegym_trials.audit.asking import (
+    CalledAuditSettings,
+    collect_judgments,
+    list_parts,
+    select_labelled,
+)
 from judgegym_trials.audit.settings import AuditSettings, load_settings
 
 if TYPE_CHECKING:
@@ -81,7 +86,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
         argv: its words.
         prog: what the user typed to start it.
     """
-    return exit_code_of("audit", lambda: _run(list(argv), prog))
+    return run_to_exit_code("audit", lambda: _run(list(argv), prog))
 
 
 def _run(words: list[str], prog: str) -> int:
@@ -105,9 +110,11 @@ async def _audit(
     )  # late: it needs numpy, and errors of settings come at once
 
     settings = loaded.settings
-    folder = judged_rows.folder_of(settings, settings.out, command="audit", data="labelled rows")
-    targets = targets_of(judged_rows.read_tasks(settings), settings)
-    parts, unmeasured = await parts_of(targets, settings)
+    folder = judged_rows.resolve_folder(
+        settings, settings.out, command="audit", data="labelled rows"
+    )
+    targets = select_labelled(judged_rows.read_tasks(settings), settings)
+    parts, unmeasured = await list_parts(targets, settings)
     if settings.plan:
         plans, dry = dict[str, Plan](), DryRun()
         for each in parts:
@@ -123,10 +130,10 @@ async def _audit(
     budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
     for each in parts:
         place = folder / each.name
-        goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
+        goes_on = settings.resume and locate_run_directory(place / judged_rows.JUDGED).exists()
         own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
         judged[each.name] = await judged_rows.judge_rows(own, each.rows, place, words, budget)
-    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured)
+    judgments = await asyncio.to_thread(collect_judgments, targets, settings, judged, unmeasured)
     return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
 
 

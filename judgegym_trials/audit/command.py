@@ -34,19 +34,19 @@ _CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
 """Flags of an audit that calls the judge; each such command has one of them."""
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command, those of calls included, for completion."""
     from judgegym.judges.config.reading.help import flags_parser  # late: help comes at once
     from judgegym_trials.audit.asking import CalledAuditSettings
 
-    parser = _parser_of(prog)
+    parser = _make_parser(prog)
     for action in flags_parser(CalledAuditSettings)._actions:
         if not {*action.option_strings} & {*parser._option_string_actions}:
             parser._add_action(action)
     return parser
 
 
-def _parser_of(prog: str) -> argparse.ArgumentParser:
+def _make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of an audit of recorded judgments."""
     from judgegym_trials.audit.reading import COLUMNS  # late: help comes at once
 
@@ -132,10 +132,10 @@ def _parsed(words: Sequence[str], prog: str) -> argparse.Namespace:
     Raises:
         SettingsError: one is of an audit that calls the judge.
     """
-    parser = _parser_of(prog)
+    parser = _make_parser(prog)
     flags, unknown = parser.parse_known_args(words)
     if unknown:
-        of_calls = parser_of(prog)._option_string_actions
+        of_calls = make_parser(prog)._option_string_actions
         for word in (each.partition("=")[0] for each in unknown):
             if word in of_calls:
                 raise SettingsError(
@@ -166,18 +166,18 @@ def _judgments(flags: argparse.Namespace) -> Judgments:
         SettingsError: flags that have no meaning for what is audited.
     """
     from judgegym_trials.audit.reading import COLUMNS, read_judgments
-    from judgegym_trials.audit.runs import judgments_of_run, run_of
+    from judgegym_trials.audit.runs import find_named_run, read_run_judgments
 
     columns = {
         name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None
     }
-    run = None if flags.verdicts or columns else run_of(flags.data)
+    run = None if flags.verdicts or columns else find_named_run(flags.data)
     if run is not None:
         if flags.prompt or flags.paraphrases:
             raise SettingsError(
                 "--prompt and --paraphrases choose from --verdicts; a run has one prompt"
             )
-        return judgments_of_run(run, flags.judge, flags.labels)
+        return read_run_judgments(run, flags.judge, flags.labels)
     if not flags.verdicts and (flags.prompt or flags.paraphrases):
         raise SettingsError(
             "--prompt and --paraphrases choose from a file of --verdicts, and there is none"

@@ -29,11 +29,16 @@ _FAMILY_OF = {
 _TOKENS = re.compile(r"[a-z]+\d*")
 
 
-def family_of(model: str) -> str:
+def find_family(model: str) -> str:
     """The family of a model by its name: its maker where that is known, else the name's first word.
 
-    >>> family_of("gpt-6-luna"), family_of("meta-llama/Llama-3.1-8B"), family_of("acme-7b"),
-    family_of("") ('openai', 'meta', 'acme', '')
+    >>> (
+    ...     find_family("gpt-6-luna"),
+    ...     find_family("meta-llama/Llama-3.1-8B"),
+    ...     find_family("acme-7b"),
+    ...     find_family(""),
+    ... )
+    ('openai', 'meta', 'acme', '')
     """
     own = model.rpartition("/")[2].casefold()
     for token in _TOKENS.findall(own):
@@ -43,7 +48,7 @@ def family_of(model: str) -> str:
     return next(map(str, _TOKENS.findall(own)), "")
 
 
-def properties_of(text: str) -> Mapping[str, float]:
+def measure_properties(text: str) -> Mapping[str, float]:
     """The properties of a response that its text has."""
     items = len(_ITEM.findall(text))
     return {
@@ -55,7 +60,7 @@ def properties_of(text: str) -> Mapping[str, float]:
     }
 
 
-def features_of(
+def measure_features(
     rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]], judge: str
 ) -> Mapping[str, Floats]:
     """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
@@ -67,15 +72,15 @@ def features_of(
     """
     if not any(rows):
         return {}
-    most, own = max(map(len, rows)), family_of(judge)
-    properties = [[*map(properties_of, texts)] for texts in rows]
+    most, own = max(map(len, rows)), find_family(judge)
+    properties = [[*map(measure_properties, texts)] for texts in rows]
     found = {
         name: padded([[each[name] for each in of_row] for of_row in properties], most)
         for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)
     }
     if own and any(models):
         is_own = [
-            [float(family_of(name) == own) if name else math.nan for name in names]
+            [float(find_family(name) == own) if name else math.nan for name in names]
             for names in models
         ]
         found[OWN] = padded(is_own, most)

@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.agreement import agreement_rule
-from judgegym_trials.audit.features import features_of, padded
+from judgegym_trials.audit.features import measure_features, padded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,7 +130,7 @@ class Judgments:
     label_noise: float | None = None
 
     @classmethod
-    def of(
+    def from_rows(
         cls, rows: Sequence[RowJudgments], *, is_choice: bool, judge: str, source: str
     ) -> Judgments:
         """Make the arrays: of choices, or of responses by themselves: scores where all gold labels are numbers."""
@@ -184,7 +184,7 @@ class Judgments:
             paraphrases={
                 name: filled(row.paraphrases.get(name, ()) for row in rows) for name in names
             },
-            features=features_of(
+            features=measure_features(
                 [row.responses for row in rows], [row.models for row in rows], judge
             ),
             categories=[row.category for row in rows],

@@ -22,7 +22,7 @@ Kind = Callable[[float], Value]
 """What a label from 0 to 1 is in the terms of gold; `None` for a tie."""
 
 
-def of_pair(label: float) -> Value:
+def parse_pair(label: float) -> Value:
     """The number of the better one of two responses."""
     if label not in (0.0, 0.5, 1.0):
         raise ValueError(
@@ -32,7 +32,7 @@ def of_pair(label: float) -> Value:
     return None if label == 0.5 else 1.0 - label
 
 
-def of_word(label: float) -> Value:
+def parse_word(label: float) -> Value:
     """Yes or no."""
     if label not in (0.0, 1.0):
         raise ValueError(f"expected 1 for yes or 0 for no, found {label:g}")
@@ -50,14 +50,14 @@ class LabelledBy:
             DataError: a line is no label.
         """
         self.labels: Labels = read_labels(path)
-        self._by_row = self.labels.by_row()
+        self._by_row = self.labels.group_by_row()
         self._used: set[str] = set()
 
     def __contains__(self, uid: str) -> bool:
         """Return whether a row has a label."""
         return uid in self._by_row
 
-    def of(self, row: RowJudgments, kind: Kind, *, uid: str | None = None) -> RowJudgments:
+    def label_row(self, row: RowJudgments, kind: Kind, *, uid: str | None = None) -> RowJudgments:
         """Return a row with its labels.
 
         Args:

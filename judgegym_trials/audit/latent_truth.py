@@ -79,7 +79,7 @@ class LatentEffect:
     p: float
 
 
-def noise_of(disagreement: float, options: float = 2.0) -> float:
+def estimate_noise(disagreement: float, options: float = 2.0) -> float:
     """Return the share of wrong labels of two labellers who err independently, by how often they disagree.
 
     Args:

@@ -36,8 +36,8 @@ from judgegym_trials.audit.latent_truth import (
     MOST_NOISE,
     Choices,
     LatentTruth,
+    estimate_noise,
     noise_left,
-    noise_of,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ def second_labels(judgments: Judgments) -> SecondLabels | None:
         return SecondLabels(int(both.sum()), differ, min(MOST_NOISE, noise))
     options = len(judgments.levels) if judgments.kind == "label" else judgments.counts[both]
     usual = float(np.mean(options / np.maximum(np.asarray(options) - 1.0, 1.0)))
-    return SecondLabels(int(both.sum()), differ, noise_of(differ / max(1, int(both.sum())), usual))
+    return SecondLabels(
+        int(both.sum()), differ, estimate_noise(differ / max(1, int(both.sum())), usual)
+    )
 
 
 def noisy_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | NoisyEffect | str]:
@@ -166,11 +168,13 @@ class NoisyLabels:
         """Return the effects at a share of wrong labels."""
         if noise not in self._found:
             steps = [math.tanh(1) if name in STANDARDISED else 1.0 for name in self.names]
-            measure = self._of_scores if self.judgments.kind == "score" else self._of_choices
+            measure = (
+                self._measure_scores if self.judgments.kind == "score" else self._measure_choices
+            )
             self._found[noise] = dict(zip(self.names, measure(noise, steps), strict=True))
         return self._found[noise]
 
-    def _of_choices(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
+    def _measure_choices(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
         fitted = LatentTruth(
             self._choices, self._wrong(noise), _RIDGE if self.second is None else _RIDGE_OF_TWO
         ).effects(steps)
@@ -295,7 +299,7 @@ class NoisyLabels:
     def _estimate(self, name: str, value: float, error: float) -> ClusteredEstimate:
         return ClusteredEstimate(value, max(error, 1e-9), self._informative[name], fewest=FEWEST)
 
-    def _of_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
+    def _measure_scores(self, noise: float, steps: Sequence[float]) -> list[AtNoise]:
         """The effect of a step in each property on the score, as a share of the scale.
 
         Gold's variance is reduced to what it shares with the truth; errors are of the jackknife

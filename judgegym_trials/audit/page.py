@@ -23,7 +23,7 @@ _RARE = ("suspect", "cannot tell")
 """Words that are counted only where they are said."""
 
 
-def cells_of(check: CheckResult) -> tuple[str, ...]:
+def format_cells(check: CheckResult) -> tuple[str, ...]:
     """A measured check as a line of the table; the last cell is the number of rows that it takes."""
     assert check.value is not None and check.interval is not None
     value = value_text(check.value, check.unit).replace(" points", "")
@@ -50,7 +50,7 @@ def heading(audit: Audit) -> str:
     return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {said}"
 
 
-def notes_of(audit: Audit) -> list[str]:
+def list_notes(audit: Audit) -> list[str]:
     """What a reader must know: right verdicts by category, what was not measured, how it was decided."""
     missing: dict[str, list[str]] = {}
     for check in audit.checks:
@@ -80,22 +80,22 @@ def show(audit: Audit) -> None:
     say(printable(heading(audit)))
     measured = [check for check in audit.checks if check.value is not None]
     header = ("check", "value", f"{100 * audit.level:g} %", "wanted", "says")
-    show_table(Table("", header, tuple(cells_of(check)[:-1] for check in measured)))
+    show_table(Table("", header, tuple(format_cells(check)[:-1] for check in measured)))
     decided = [check for check in measured if check.word in ("fails", "underpowered", *_RARE)]
-    for line in [*(f"{check.word}: {check.sentence}" for check in decided), *notes_of(audit)]:
+    for line in [*(f"{check.word}: {check.sentence}" for check in decided), *list_notes(audit)]:
         say(textwrap.fill(printable(line), min(console().width, _WIDEST), subsequent_indent="  "))
 
 
 def html(audit: Audit) -> Iterator[bytes]:
     """Write the page, part by part."""
     measured = [check for check in audit.checks if check.value is not None]
-    rows = [(check, cells_of(check), _drawing(check)) for check in measured]
+    rows = [(check, format_cells(check), _drawing(check)) for check in measured]
     body = render(
         _STATIC / "audit.html",
         title=heading(audit),
         audit=audit,
         rows=rows,
-        notes=notes_of(audit),
+        notes=list_notes(audit),
         width=WIDTH,
     )
     yield from document(title=heading(audit), body=body, styles=[_STATIC / "audit.css"])

@@ -23,7 +23,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym_trials.audit.labels import LabelledBy, of_pair, of_word
+from judgegym_trials.audit.labels import LabelledBy, parse_pair, parse_word
 from judgegym_trials.audit.latent_truth import MOST_NOISE
 
 NO_GOLD, NO_JUDGMENT = "without a gold label", "without a recorded judgment"
@@ -186,7 +186,7 @@ def read_judgments(
     name = "verdict" if is_choice else "score"
     if labels is not None:
         given = LabelledBy(labels)
-        rows = [(row, _with_labels(row, cells, given, is_choice=is_choice)) for row, cells in rows]
+        rows = [(row, _add_labels(row, cells, given, is_choice=is_choice)) for row, cells in rows]
         given.check_used(data)
     labelled = [
         each
@@ -203,13 +203,15 @@ def read_judgments(
             f"FOLDER); columns found: {', '.join(rows[0][0].values) or 'none'}"
         )
     left_out = {NO_GOLD: len(rows) - len(labelled), NO_JUDGMENT: len(labelled) - len(kept)}
-    judgments = [_judgments_of(*each, is_choice=is_choice) for each in kept]
+    judgments = [_read_judgments(*each, is_choice=is_choice) for each in kept]
     source = f"{data}, {verdicts}" if verdicts else data
-    found = Judgments.of(judgments, is_choice=is_choice, judge=judge or A_JUDGE, source=source)
+    found = Judgments.from_rows(
+        judgments, is_choice=is_choice, judge=judge or A_JUDGE, source=source
+    )
     return replace(found, left_out={why: count for why, count in left_out.items() if count})
 
 
-def _with_labels(
+def _add_labels(
     row: Row, cells: LabelledRow, labels: LabelledBy, *, is_choice: bool
 ) -> LabelledRow:
     """A row with the labels of a file.
@@ -220,10 +222,12 @@ def _with_labels(
     if not is_choice:
         is_word = isinstance(cells.score if cells.gold is None else cells.gold, str)
         own = RowJudgments(row.uid_or_number(), cells.gold, second_gold=cells.second_gold)
-        found = labels.of(own, of_word if is_word else float)
+        found = labels.label_row(own, parse_word if is_word else float)
         return cells.model_copy(update={"gold": found.gold, "second_gold": found.second_gold})
     both = [None if math.isnan(each) else each for each in (cells.label, cells.second_label)]
-    found = labels.of(RowJudgments(row.uid_or_number(), both[0], second_gold=both[1]), of_pair)
+    found = labels.label_row(
+        RowJudgments(row.uid_or_number(), both[0], second_gold=both[1]), parse_pair
+    )
     numbers = [math.nan if each is None else each for each in (found.gold, found.second_gold)]
     return cells.model_copy(update=dict(zip(("label", "second_label"), numbers, strict=True)))
 
@@ -334,7 +338,7 @@ def _parsed(value: object) -> object:
     return value if parsed is None else parsed
 
 
-def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
+def _read_judgments(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgments:
     """The judgments of a row: of a choice the numbers of winners, else the judge's score or label.
 
     Raises:
@@ -366,11 +370,13 @@ def _judgments_of(row: Row, cells: LabelledRow, *, is_choice: bool) -> RowJudgme
         time=cells.time,
         probability=cells.probability,
         scores=cells.scores,
-        second_gold=second_of(row, cells, count=max(2, len(cells.responses)) if is_choice else 0),
+        second_gold=parse_second_label(
+            row, cells, count=max(2, len(cells.responses)) if is_choice else 0
+        ),
     )
 
 
-def second_of(row: Row, cells: LabelledRow, *, count: int) -> Value:
+def parse_second_label(row: Row, cells: LabelledRow, *, count: int) -> Value:
     """What a second labeller says of a row: of a choice the number of a response, `None` for a tie.
 
     Args:

@@ -16,9 +16,9 @@ from judgegym.engine.terminal.output import counted
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun, run_of_file
+from judgegym.reports.results.run import SavedRun, find_scoring_run
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
-from judgegym_trials.audit.labels import LabelledBy, of_pair, of_word
+from judgegym_trials.audit.labels import LabelledBy, parse_pair, parse_word
 from judgegym_trials.audit.reading import A_JUDGE, NO_GOLD
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ _REVERSED = "reversed"
 _RESPONSES = ("response", "answer")
 
 
-def run_of(word: str) -> SavedRun | None:
+def find_named_run(word: str) -> SavedRun | None:
     """The run that a word names: a run directory, or a file that `score` has written; `None` for any other file."""
     path = Path(word).expanduser()
-    found = path if path.is_dir() and not (path / "state.json").exists() else run_of_file(path)
+    found = path if path.is_dir() and not (path / "state.json").exists() else find_scoring_run(path)
     return None if found is None else SavedRun.open(found)
 
 
-def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None) -> Judgments:
+def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = None) -> Judgments:
     """Read the judgments of a run.
 
     Args:
@@ -84,8 +84,8 @@ def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None)
     if given is not None:
         for sample, of_sample in zip(samples, rows, strict=True):
             given.check_row(sample)
-            kind = of_pair if is_choice else _kind_of(of_sample[0], run)
-            of_sample[0] = given.of(of_sample[0], kind, uid=sample.uid)
+            kind = parse_pair if is_choice else _make_label_converter(of_sample[0], run)
+            of_sample[0] = given.label_row(of_sample[0], kind, uid=sample.uid)
         given.check_used(str(run.path))
         rows = [[row for row in of_sample if row.gold is not None] for of_sample in rows]
     # The calls of a sample count for its first label.
@@ -96,11 +96,11 @@ def judgments_of_run(run: SavedRun, judge: str = "", labels: Path | None = None)
     ]
     judgments = [*chain.from_iterable(rows)]
     return replace(
-        Judgments.of(
+        Judgments.from_rows(
             judgments, is_choice=is_choice, judge=judge or of_run or A_JUDGE, source=source
         ),
         has_levels=run.judge_scale is not None,
-        operation=operation_of(called, run.path),
+        operation=measure_operation(called, run.path),
         left_out={NO_GOLD: len(everything) - len(samples)}
         if len(everything) > len(samples)
         else {},
@@ -168,24 +168,24 @@ def _alone(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
     return RowJudgments(
         sample.uid,
         None,
-        [[of_word(value) if is_word else value]],
+        [[parse_word(value) if is_word else value]],
         responses=[completion.answer for completion in sample.completions[:1]],
         cluster=sample.question,
         category=sample.category,
     )
 
 
-def _kind_of(row: RowJudgments, run: SavedRun) -> Callable[[float], Value]:
+def _make_label_converter(row: RowJudgments, run: SavedRun) -> Callable[[float], Value]:
     """What a label from 0 to 1 is in the terms of a row's gold: yes or no, a place on the judge's scale, or itself."""
     if isinstance(row.verdicts[0][0] if row.gold is None else row.gold, str):
-        return of_word
+        return parse_word
     scale = run.judge_scale
     if row.gold is None or scale is None:
         return float
     return lambda label: scale.low + label * scale.span
 
 
-def operation_of(
+def measure_operation(
     rows: Sequence[Sequence[Sample[Any]]], run: Path
 ) -> Mapping[str, tuple[Floats, Floats]]:
     """What the judge's calls took, for `Judgments.operation`.
@@ -198,10 +198,10 @@ def operation_of(
 
     of_policy = not any(sample.run.judge_calls for of_row in rows for sample in of_row)
 
-    def calls_of(sample: Sample[Any]) -> Iterable[CallRun]:
+    def list_calls(sample: Sample[Any]) -> Iterable[CallRun]:
         return sample.run.policy_calls if of_policy else (sample.run.judge_calls or {}).values()
 
-    made = [[*chain.from_iterable(map(calls_of, of_row))] for of_row in rows]
+    made = [[*chain.from_iterable(map(list_calls, of_row))] for of_row in rows]
     if not any(made):
         return {}
     seconds = np.array([sum(call.latency_s for call in calls) for calls in made])
@@ -220,7 +220,7 @@ def operation_of(
     }
     ledger = np.zeros((len(rows), 3))  # calls, without a verdict, refused
     for call in read_calls(run):
-        if call.is_of_policy is of_policy and call.row in places:
+        if call.is_policy_call is of_policy and call.row in places:
             choice = call.answer.first
             is_refused = bool(choice.refusal) or choice.finish_reason in _REFUSED
             ledger[places[call.row]] += (1, not call.has_verdict, is_refused)

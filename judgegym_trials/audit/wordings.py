@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.verdict_parser import without_form
+from judgegym.judges.parsing.verdict_parser import strip_form
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.audit.settings import read_mapping, shipped
-from judgegym_trials.judged_rows import prompts_of
+from judgegym_trials.judged_rows import list_prompts
 
 SHIPPED = "shipped"
 _SETTING = "judge_system_prompt"
 
 
-async def wordings_of(
+async def load_wordings(
     settings: AnyJudgeSettings, tasks: Sequence[JudgeTask], source: str
 ) -> Mapping[str, str] | str:
     """The other wordings by name; or why there are none.
@@ -34,7 +34,7 @@ async def wordings_of(
     Raises:
         SettingsError: the file cannot be read, or has something else than prompts.
     """
-    own = {} if source == SHIPPED else _of_file(Path(source))
+    own = {} if source == SHIPPED else _read_file(Path(source))
     if _SETTING in settings.ignored:
         return f"a judge of the kind {settings.judge} has no prompt of instructions"
     if own:
@@ -44,9 +44,9 @@ async def wordings_of(
         return (
             f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
         )
-    asked = [messages for task in tasks for messages in await prompts_of(settings, task)]
+    asked = [messages for task in tasks for messages in await list_prompts(settings, task)]
     said = (one for messages in asked for one in messages if one["role"] == "system")
-    prompts = {without_form(one["content"]) for one in said}
+    prompts = {strip_form(one["content"]) for one in said}
     if len(prompts) > 1:
         return f"the rows have several prompts, as those with a reference and without one; {how}"
     prompt = next(iter(prompts), "")
@@ -62,7 +62,7 @@ def _replaced(prompt: str, wording: Mapping[str, str]) -> str:
     return prompt
 
 
-def _of_file(path: Path) -> Mapping[str, str]:
+def _read_file(path: Path) -> Mapping[str, str]:
     found = read_mapping(
         path, "--paraphrases: ", "names of wordings with their prompts, such as strict: 'You are …'"
     )

@@ -26,7 +26,7 @@ whose response it is or what the judge said. Each label is saved at once; a late
 the interval of the corrected result is by now; judgegym report RUN --labels FILE says the result."""
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> 
         130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an import; 2 for wrong
         input.
     """
-    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
+    return exit_code(lambda: _run(make_parser(prog).parse_args(argv)))
 
 
 def _run(flags: argparse.Namespace) -> int:

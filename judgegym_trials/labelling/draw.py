@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from judgegym.judges.core.seeding import derive
-from judgegym.reports.labels.file import Draw, Sampling, Stratum, run_digest, strata_of
+from judgegym.reports.labels.file import Draw, Sampling, Stratum, assign_strata, run_digest
 
 _FIRST = 2
 
 
-def draw_of(
+def describe_draw(
     values: Mapping[str, float], digests: Mapping[str, str], how: Sampling, seed: int
 ) -> Draw:
     """Return how rows are drawn, for the first line of the labels.
@@ -28,18 +28,18 @@ def draw_of(
         how: from all rows, or within strata.
         seed: of the draw.
     """
-    sizes = Counter(strata_of(values).values()) if how == "by_score" else {}
+    sizes = Counter(assign_strata(values).values()) if how == "by_score" else {}
     strata = tuple(Stratum(name, count) for name, count in sizes.items())
     return Draw(how, seed, len(values), run_digest(digests), strata)
 
 
-def order_of(values: Mapping[str, float], draw: Draw) -> list[str]:
+def sort_ids(values: Mapping[str, float], draw: Draw) -> list[str]:
     """Return the ids of all rows in the order in which they are labelled."""
     shuffled = sorted(values, key=lambda uid: (derive(draw.seed, uid, "draw"), uid))
     if not draw.strata:
         return shuffled
     strata, sizes, drawn = (
-        strata_of(values),
+        assign_strata(values),
         {each.name: each.rows for each in draw.strata},
         Counter[str](),
     )

@@ -90,7 +90,7 @@ class RowQuestion:
         return self.combine(values), parts
 
 
-def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
+def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
     """Return the headline value of each row that a run counts, by id, and a digest of what a labeller sees of it.
 
     Raises:
@@ -143,7 +143,7 @@ def _refusal(run: SavedRun) -> str | None:
     return _COMPARES if judge.needs_others else None
 
 
-def question_of(run: SavedRun, values: Collection[float]) -> RowQuestion:
+def make_question(run: SavedRun, values: Collection[float]) -> RowQuestion:
     """Return what labellers are asked about the rows of a run, which have these headline values.
 
     Raises:

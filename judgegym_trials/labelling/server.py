@@ -47,11 +47,11 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
     secret = secrets.token_urlsafe(16)
     told = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
     return await serve_on_loopback(
-        app_of(session, secret), host, port, told, path=f"{secret}/", opens=opens
+        make_app(session, secret), host, port, told, path=f"{secret}/", opens=opens
     )
 
 
-def app_of(session: Session, secret: str) -> web.Application:
+def make_app(session: Session, secret: str) -> web.Application:
     """The application, all of whose addresses begin with a secret."""
     views = _Views(session, secret)
     app = loopback_app(_explain_problems)
@@ -88,9 +88,9 @@ class _Views:
     def __init__(self, session: Session, secret: str) -> None:
         self._session = session
         self._secret = secret
-        self._uids = {self._name_of(uid): uid for uid in session.order}
+        self._uids = {self._make_name(uid): uid for uid in session.order}
 
-    def _name_of(self, uid: str) -> str:
+    def _make_name(self, uid: str) -> str:
         """Name a row on the page: an id may say whose response it is."""
         return f"{derive(0, uid, self._secret):016x}"
 
@@ -104,7 +104,7 @@ class _Views:
         labeller = _labeller(query)
         uid, count, parts = (
             session.next_row(labeller),
-            session.count_of(labeller),
+            session.count_labels(labeller),
             session.question.parts,
         )
         precision = in_words(session.precision())
@@ -115,7 +115,7 @@ class _Views:
         }
         if uid is None:
             return _page(f"All done: {count} rows", shown)
-        name = self._name_of(uid)
+        name = self._make_name(uid)
         given = query.get("given", "") if query.get("row") == name else ""
         given = given if _is_answered(parts, given) and len(given) < len(parts) else ""
         sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)

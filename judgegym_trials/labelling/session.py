@@ -15,11 +15,11 @@ from pathlib import Path
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
-from judgegym.reports.labels.file import Draw, Label, Labels, Sampling, read_labels, strata_of
+from judgegym.reports.labels.file import Draw, Label, Labels, Sampling, assign_strata, read_labels
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelCount, labels_needed
-from judgegym_trials.labelling.draw import draw_of, order_of
-from judgegym_trials.labelling.questions import RowQuestion, question_of, rows_of
+from judgegym_trials.labelling.draw import describe_draw, sort_ids
+from judgegym_trials.labelling.questions import RowQuestion, make_question, read_headline_values
 from judgegym_trials.labelling.writer import LabelWriter
 
 PILOT = 30
@@ -94,13 +94,13 @@ class Session:
             UserError: the run cannot be labelled; the file is damaged, in use, or of another draw.
         """
         self.run, self.path, self.plan = run, path, plan
-        self.values, self.digests = rows_of(run)
-        self.question: RowQuestion = question_of(run, self.values.values())
+        self.values, self.digests = read_headline_values(run)
+        self.question: RowQuestion = make_question(run, self.values.values())
         labels = read_labels(path, may_be_empty=True) if path.exists() else Labels(path)
         self.draw = self._draw_for(labels, how, seed)
         self.labels = replace(labels, draw=self.draw)
-        self._strata = strata_of(self.values) if self.draw.strata else {}
-        self.order: Sequence[str] = order_of(self.values, self.draw)
+        self._strata = assign_strata(self.values) if self.draw.strata else {}
+        self.order: Sequence[str] = sort_ids(self.values, self.draw)
         self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
         self._handed: dict[str, str] = {}
@@ -108,7 +108,7 @@ class Session:
         if labels.draw is None:
             self._writer.append(self.draw)
 
-    def count_of(self, labeller: str) -> int:
+    def count_labels(self, labeller: str) -> int:
         """Return how many rows a labeller has labelled, with those that they cannot tell."""
         return sum(who == labeller for _, who in self.labels.given)
 
@@ -216,13 +216,13 @@ class Session:
                 f"{path}: its rows are not known to be drawn at random; give another --out"
             )
         if begun is None:
-            return draw_of(self.values, self.digests, how or "random", seed or 0)
+            return describe_draw(self.values, self.digests, how or "random", seed or 0)
         for name, asked, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
             if asked not in (None, has):
                 raise SettingsError(
                     f"{path} was drawn with --{name}={has}, not {asked}; give another --out"
                 )
-        if begun != draw_of(self.values, self.digests, begun.how, begun.seed):
+        if begun != describe_draw(self.values, self.digests, begun.how, begun.seed):
             raise SettingsError(
                 f"{path} holds labels of another run, or of other responses; give another --out"
             )

@@ -86,13 +86,13 @@ class Bench:
     reference: NDArray[np.float64]
 
     @classmethod
-    def of(cls, table: JudgedTable, name: str | None) -> Bench:
+    def from_table(cls, table: JudgedTable, name: str | None) -> Bench:
         """Compare with a run, by default with the labels, or with the mean of all runs where there are none."""
         if name is not None:
             return cls(table, f"agreement with {name}", table.scores[name])
         if table.labels is not None:
             return cls(table, "accuracy", table.labels)
-        mean = scores_of_jury(table, table.names, JurySettings(jury_quorum=1))
+        mean = score_jury(table, table.names, JurySettings(jury_quorum=1))
         return cls(table, "agreement with the jury of all", mean)
 
     def measure(
@@ -119,7 +119,7 @@ class Bench:
 
     def jury(self, name: str, members: Sequence[str], settings: JurySettings) -> ReplayedJudge:
         """Measure a jury."""
-        return self.measure(JURY, name, members, scores_of_jury(self.table, members, settings))
+        return self.measure(JURY, name, members, score_jury(self.table, members, settings))
 
     def cascade(self, settings: CascadeSettings, cheap: str, strong: str) -> ReplayedJudge:
         """Measure a cascade."""
@@ -155,7 +155,7 @@ class Bench:
                         yield self.cascade(CascadeSettings.model_validate(chosen), cheap, strong)
 
 
-def scores_of_jury(
+def score_jury(
     table: JudgedTable, members: Sequence[str], settings: JurySettings
 ) -> NDArray[np.float64]:
     """Return the score of a jury by row; no number below its quorum, or where it abstains."""
@@ -180,7 +180,7 @@ def replay_cascade(
     return kept, scores, table.costs[cheap] + asked * table.costs[strong]
 
 
-def votes_of(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
+def collect_votes(table: JudgedTable, members: Sequence[str]) -> NDArray[np.float64]:
     """Return the votes of members, from −1 to 1; 0 without a score."""
     return np.nan_to_num(2.0 * np.stack([table.scores[name] for name in members], axis=1) - 1.0)
 
@@ -192,12 +192,12 @@ def weights_by_labels(
     assert table.labels is not None  # who asks for them has labels
     gold = sides(table.labels)
     chosen = (gold != 0) if without is None else (gold != 0) & ~without
-    return learned_weights(votes_of(table, members)[chosen], gold[chosen], seed=seed)
+    return learned_weights(collect_votes(table, members)[chosen], gold[chosen], seed=seed)
 
 
 def weights_without_labels(table: JudgedTable, members: Sequence[str]) -> dict[str, float]:
     """Return the log-odds of each member's accuracy by Dawid and Skene's model, from 0 to those of 95 %."""
-    votes = votes_of(table, members)
+    votes = collect_votes(table, members)
     says = votes != 0
     chances = dawid_skene(np.where(says, votes > 0, np.nan), 2)[:, 1:]
     right = np.where(votes > 0, chances, 1.0 - chances) * says
@@ -218,7 +218,7 @@ def learned_scores(
         if isinstance(learned, str):
             return learned
         weights = dict(zip(members, learned.weights, strict=True))
-        scores = scores_of_jury(table, members, JurySettings(jury_weights=weights, jury_quorum=1))
+        scores = score_jury(table, members, JurySettings(jury_weights=weights, jury_quorum=1))
         found[folds == fold] = scores[folds == fold]
     return found
 

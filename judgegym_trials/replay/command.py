@@ -29,7 +29,7 @@ _BESIDE = {
 _NOT_CHOOSING = ("sweep", "reference", "html")
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     from judgegym.judges.core.judge import Confidence  # late: help comes at once
 
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym replay") ->
     Returns:
         0; 4 if no threshold can be promised; 2 for wrong input; 130 after Ctrl-C.
     """
-    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
+    return exit_code(lambda: _run(make_parser(prog).parse_args(argv)))
 
 
 def _run(flags: argparse.Namespace) -> int:

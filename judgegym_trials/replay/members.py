@@ -15,13 +15,13 @@ from typing import Any
 import yaml
 
 from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.command import places_of
+from judgegym.datasets.score.command import resolve_paths
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.environments.evaluate.evaluation import EvaluationResult
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.endpoint import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.fields import declared_settings
@@ -34,7 +34,7 @@ from judgegym.judges.scorers.registry import JUDGES, built_in_kind, definition, 
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings, Endpoint
-from judgegym.llm.wire import JSON, text_of
+from judgegym.llm.wire import JSON, text_or_empty
 from judgegym.reports.document import write_file
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.replay.recordings import RecordedAnswers, ReplayClient
@@ -63,15 +63,15 @@ class RecordedJudge:
     @property
     def is_judge(self) -> bool:
         """Whether a jury or a cascade can have its judge. Reading a run runs no file that it names."""
-        kind = text_of(self.run.config.get("judge"))
+        kind = text_or_empty(self.run.config.get("judge"))
         if not self.run.is_scored or is_python_name(kind) or not is_kind(kind):
             return False
         return definition(kind).most_together is None
 
     def fields(self) -> dict[str, JSON]:
         """The settings of its judge that differ from their defaults."""
-        config, kind = self.run.config, text_of(self.run.config["judge"])
-        settings = AnyJudgeSettings.with_choices([f"judge={kind}"]).model_construct()
+        config, kind = self.run.config, text_or_empty(self.run.config["judge"])
+        settings = AnyJudgeSettings.add_choices([f"judge={kind}"]).model_construct()
         usual = settings.model_dump(mode="json", exclude=_NOT_OF_A_PART)
         names = [name for name in sorted(config.keys() & usual) if reads(kind, name)]
         return {
@@ -102,7 +102,7 @@ def open_members(words: Sequence[str]) -> list[RecordedJudge]:
         for word in words
     ]
     runs = [(name, SavedRun.open(Path(word))) for name, word in given]
-    models = [text_of(run.config.get("judge_model_name")) or run.judge for _, run in runs]
+    models = [text_or_empty(run.config.get("judge_model_name")) or run.judge for _, run in runs]
     members = []
     for (name, run), model in zip(runs, models, strict=True):
         if not run.is_complete:
@@ -142,7 +142,7 @@ def judge_settings(
         SettingsError: one has no judge that can be a member.
     """
     for member in members:
-        own = text_of(member.run.config.get("judge"))
+        own = text_or_empty(member.run.config.get("judge"))
         if is_python_name(own):
             raise SettingsError(
                 f"{member.run.path}: a replay runs no file that a run names, and its judge is {own}"
@@ -239,7 +239,7 @@ async def replay_run(
         UserError: the data cannot be read, a call is not recorded, or the output exists.
     """
     settings = settings.model_copy(update={"out": out})
-    places_of(settings)  # which checks that they can be read and written
+    resolve_paths(settings)  # which checks that they can be read and written
     run = open_scoring(members, settings, out)
     run.settings = settings
     with terminal.ProgressDisplay("replay", "responses") as display:
@@ -264,7 +264,7 @@ def check_preset(members: Sequence[RecordedJudge], kind: str, out: Path) -> None
         )
 
 
-def check_out_of(members: Sequence[RecordedJudge], kind: str, out: Path, data: str | None) -> None:
+def check_out(members: Sequence[RecordedJudge], kind: str, out: Path, data: str | None) -> None:
     """Check that what `judgegym replay` is to write can be: a preset, or the data as these members judge it.
 
     Raises:
@@ -274,7 +274,7 @@ def check_out_of(members: Sequence[RecordedJudge], kind: str, out: Path, data: s
         check_preset(members, kind, out)
     else:
         settings = replay_settings(members, judge_settings(members, kind, {}), data)
-        places_of(settings.model_copy(update={"out": out}))
+        resolve_paths(settings.model_copy(update={"out": out}))
 
 
 def write_preset(path: Path, judge: Mapping[str, object], said: str) -> None:
@@ -314,7 +314,7 @@ def read_rules(word: str, kind: str) -> tuple[dict[str, JSON], list[str]]:
     if not isinstance(found, dict):
         raise SettingsError(f"--{kind} {word}: env: expected settings by name")
     if found is read:
-        known = with_all_choices(ScoreSettings).model_fields
+        known = expand_choices(ScoreSettings).model_fields
         of_kind = [*(name for name in known if name.startswith(f"{kind}_")), _parts_setting(kind)]
         unknown = [name for name in map(str, found) if name.partition(".")[0] not in known]
         refuse_unknown(unknown, of_kind, prefix=f"--{kind} {word}: ")

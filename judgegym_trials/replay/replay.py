@@ -32,7 +32,7 @@ from judgegym_trials.replay.candidates import (
     mark_front,
 )
 from judgegym_trials.replay.members import (
-    check_out_of,
+    check_out,
     check_two,
     is_preset,
     judge_settings,
@@ -172,7 +172,7 @@ def run(flags: argparse.Namespace) -> int:
             )
         members = [replace(member, name=name) for member, name in zip(members, names, strict=True)]
     if flags.out is not None:
-        check_out_of(members, kind, flags.out, flags.data)
+        check_out(members, kind, flags.out, flags.data)
     table = open_table(members, flags, replays=bool(flags.sweep or flags.cascade))
     if flags.reference is not None and flags.reference not in table.names:
         raise SettingsError(
@@ -180,7 +180,7 @@ def run(flags: argparse.Namespace) -> int:
         )
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
-    bench = Bench.of(table, flags.reference)
+    bench = Bench.from_table(table, flags.reference)
     candidates, said = (
         [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names],
         list[str](),

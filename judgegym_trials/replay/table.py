@@ -25,7 +25,7 @@ from judgegym.engine.records import Sample
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.seeding import derive
-from judgegym.judges.core.tasks import parts_of
+from judgegym.judges.core.tasks import split_task
 from judgegym.judges.parts.cascade import DIGITS, CascadeJudge, CascadeSettings, row_number
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm.errors import DataError, SettingsError
@@ -142,7 +142,9 @@ def open_table(
                 f"{flags.labels}: the label of {uid} is {label:g}; expected one from 0 to 1"
             )
     everything = list(dict.fromkeys(uid for run in runs.values() for uid in run))
-    uids = [uid for uid in everything if _are_of_one_row([run.get(uid) for run in runs.values()])]
+    uids = [
+        uid for uid in everything if _belong_to_one_row([run.get(uid) for run in runs.values()])
+    ]
     scores = {
         each.name: {uid: _score(runs[each.name][uid], each) for uid in uids} for each in members
     }
@@ -185,7 +187,7 @@ def open_table(
         costs=costs,
         cost_unit="US dollars" if is_known else "calls",
         confidences={
-            name: _by_rule([of_run[uid].by_rule for uid in uids], units)
+            name: _group_by_rule([of_run[uid].by_rule for uid in uids], units)
             for name, of_run in said.items()
         },
         units=units,
@@ -196,7 +198,7 @@ def open_table(
     )
 
 
-def _are_of_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
+def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
     """Whether all judges were asked about the same texts; an empty response costs nothing in any jury."""
     empty = Status.INVALID_COMPLETION.value
     asked = [
@@ -225,7 +227,7 @@ def _costs(sample: Sample[JSON]) -> list[float]:
     return [math.nan if run.usage.cost is None else run.usage.cost for run in runs]
 
 
-def _by_rule(
+def _group_by_rule(
     said: Sequence[Mapping[str, float]], units: NDArray[np.int64]
 ) -> Mapping[str, NDArray[np.float64]]:
     """The confidences of each row's unit by rule; a scored row without one has 0, as in use."""
@@ -264,11 +266,11 @@ async def _replayed(member: RecordedJudge, data: str | None) -> Mapping[str, Row
     run = open_scoring([member], settings, Path("replay.jsonl"))
     cascade, tasks, found = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
     for number, first in enumerate(tasks.first_equal):
-        if not tasks.places.of_task(number):
+        if not tasks.places.find_task_positions(number):
             continue  # the row could not be judged
         task = tasks[number]
         ROW.set(tasks.uid(first))  # the calls of equal rows are recorded with the first
-        cases, places = parts_of(cascade.cheap.judge, task.judge_task)
+        cases, places = split_task(cascade.cheap.judge, task.judge_task)
         judgments = [await cascade.judge_part(cascade.cheap, case) for case in cases]
         said = [{} if judgment.score is None else judgment.confidences for judgment in judgments]
         at = row_number(settings.seed, task.judge_task, "cascade")

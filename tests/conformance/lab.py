@@ -17,7 +17,7 @@ import yaml
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from tests.command import Ended, RunFiles, Started, in_process, serving
 from tests.conformance.subjects import KEYS, Subject, Verb
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
@@ -51,7 +51,7 @@ Disturbance = Callable[[str], "Reply | None"]
 """What an endpoint answers to a request about a row, if not what the stand-in answers."""
 
 
-def row_of(request: Json) -> str:
+def make_row(request: Json) -> str:
     """The row that a request is about."""
     found = {uid for message in request["messages"] for uid in _ROW.findall(message["content"])}
     assert len(found) == 1, f"a request is about one row, not {sorted(found)}"
@@ -76,14 +76,14 @@ class Disturbed:
 
     async def __call__(self, request: Json, number: int) -> Reply:
         """Answer a request."""
-        reply = self.instead(row_of(request))
+        reply = self.instead(make_row(request))
         if reply is not None:
             return reply
         if self.planted is None:
             body = await self._said(request)
         else:
             body = json.dumps(completion(self.planted(request, number))).encode()
-        uid = row_of(request)
+        uid = make_row(request)
         self.answered[uid] += 1
         self.texts.setdefault(uid, []).extend(
             choice["message"]["content"] for choice in json.loads(body)["choices"]
@@ -146,7 +146,7 @@ class Side:
     @property
     def asked(self) -> set[str]:
         """The rows that it was asked about."""
-        return {row_of(body) for body in self.endpoint.bodies}
+        return {make_row(body) for body in self.endpoint.bodies}
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Lab:
         return self._used(verb, self.data_flags)
 
     def _used(self, verb: Verb, flags: Iterable[str]) -> list[str]:
-        settings_type = with_all_choices(self.subject.env_type.config_type)
+        settings_type = expand_choices(self.subject.env_type.config_type)
         return [
             flag
             for flag in flags

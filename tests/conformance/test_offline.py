@@ -82,7 +82,7 @@ async def test_serve_offline_trains(trained: Subject, tmp_path: Path) -> None:
     batches, ended = await served_offline(trained, tmp_path)
     assert ended.code == 0, ended.said
     assert "Traceback" not in ended.said
-    headline = trained.env_type.spec.metric_of_training
+    headline = trained.env_type.spec.training_metric
     assert re.search(rf"step \d+: {headline} -?\d.*reward_mean", ended.err), (
         "each environment shows its own number"
     )

@@ -65,7 +65,7 @@ def test_each_group_is_on_the_page_with_the_calls_of_its_rollouts(lab: Lab) -> N
     shown = [call for _, detail in items for view in detail.completions for call in view.calls]
     shown += [call for _, detail in items for call in detail.calls]
     assert sorted(call.answer for call in shown if not call.name.startswith("policy")) == sorted(
-        call.answer.first.text for call in calls if not call.is_of_policy
+        call.answer.first.text for call in calls if not call.is_policy_call
     )
     assert len(shown) == sum(len(call.answer.choices) for call in calls), (
         "the policy's further turns, too"

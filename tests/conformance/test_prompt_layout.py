@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import uids
 
@@ -23,7 +23,7 @@ def test_prompts_about_the_completions_of_a_row_differ_after_what_they_share_onl
             "what follows a first turn is the rest of its conversation, in which rollouts share "
             "nothing"
         )
-    config_type = with_all_choices(lab.subject.env_type.config_type)
+    config_type = expand_choices(lab.subject.env_type.config_type)
     is_read = SETTING in config_type.model_fields and SETTING not in getattr(
         config_type, "setting_verbs", {}
     )

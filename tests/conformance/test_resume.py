@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import (
     DOWN,
@@ -220,7 +220,7 @@ def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
     """What `config.yaml` does not say was as it is by default; a setting that was another is still told."""
     files = lab.finished()
     config = lab.config()
-    defaults = with_all_choices(lab.subject.env_type.config_type)().model_dump(mode="json")
+    defaults = expand_choices(lab.subject.env_type.config_type)().model_dump(mode="json")
     newer = {name for name, value in config["env"].items() if value == defaults[name]}
     assert len(newer) > 10
     config["env"] = {name: value for name, value in config["env"].items() if name not in newer}

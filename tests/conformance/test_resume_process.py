@@ -187,13 +187,13 @@ def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
     for group in groups:
         row = group["row"]
         (asked,) = (
-            call for call in calls.of(row["uid"], row["group"]) if call.component == "policy"
+            call for call in calls.select(row["uid"], row["group"]) if call.component == "policy"
         )
         assert asked.messages is not None
         turns = [turn["content"] for turn in group["messages"][0]]
         assert [message["content"] for message in asked.messages] == turns[: len(asked.messages)]
         assert len(turns) == len(asked.messages) + 2 * lab.subject.turns - 1
-        assert calls.of(row["uid"]) == [], "those of an evaluation"
+        assert calls.select(row["uid"]) == [], "those of an evaluation"
         assert all(isinstance(text, str) and text for text in row["texts"].values())
         assert row["question"] and "category" in row
     assert bool(groups[0]["row"]["texts"]) is (

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from examples.processes import ROOT
 from judgegym.judges.config.sources import load
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.core.server.running import asked, running
 from tests.scripted import Json, Reply, completion
 
@@ -28,7 +28,7 @@ def settings_of(words: list[str]) -> RewardServerSettings:
     """The settings of a command line that ends with `judge-server` and its flags."""
     flags = words[words.index("judge-server") + 1 :]
     extra = ["--judge=rubric", '--tokens={"trainer": "secret"}', "--offline"]
-    return load(RewardServerSettings, [*flags, *extra], prog="test", reshape=with_preset).settings
+    return load(RewardServerSettings, [*flags, *extra], prog="test", reshape=add_preset).settings
 
 
 def instruction(name: str) -> list[str]:

@@ -14,13 +14,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from judgegym.cli.environments import load_environment
-from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.command import add_data_flag
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.sources import load
 from judgegym.llm.urls import is_public
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.docs.blocks import Block, Command
 from tests.forking import ROOT
 from tests.gate import tomllib
@@ -135,14 +135,14 @@ def _asked(words: list[str]) -> Iterator[str]:
         asked = settings.env.endpoints_asked(command, settings.openai.urls)
         yield from (*asked.policy, *asked.judge)
     elif command == "judge-server":
-        settings = load(RewardServerSettings, rest, prog=command, reshape=with_preset).settings
+        settings = load(RewardServerSettings, rest, prog=command, reshape=add_preset).settings
         yield from (
             mount.judge_base_url
             for mount in settings.mounted_judges().values()
             if mount.asks_endpoint
         )
     elif command == "score":
-        settings_of_score = load(ScoreSettings, with_data(rest), prog=command).settings
+        settings_of_score = load(ScoreSettings, add_data_flag(rest), prog=command).settings
         if settings_of_score.merge is None and settings_of_score.asks_endpoint:
             yield settings_of_score.judge_base_url
 

@@ -13,11 +13,11 @@ import yaml
 
 from judgegym.cli.commands import find_command
 from judgegym.cli.environments import load_environment
-from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.command import add_data_flag
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.sources import load
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.command import in_process
 from tests.docs.blocks import PAGES, Block, Command, blocks, name_of
 from tests.docs.reasons import why_not_run, words_of_judgegym
@@ -101,13 +101,13 @@ def _understand(name: str, *rest: str) -> None:
         ended = in_process(name, *rest[1:], "--show_config", env_type=env_type, env=KEYS)
         assert ended.code == 0, ended.err
     elif name == "judge-server":
-        load(RewardServerSettings, rest, prog=name, reshape=with_preset)
+        load(RewardServerSettings, rest, prog=name, reshape=add_preset)
     elif name == "score":
-        load(ScoreSettings, with_data(rest), prog=name)
+        load(ScoreSettings, add_data_flag(rest), prog=name)
     else:
         command = find_command(name)
         assert command is not None, name
-        command.load().parser_of(name).parse_args(rest)
+        command.load().make_parser(name).parse_args(rest)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

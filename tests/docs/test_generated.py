@@ -16,7 +16,7 @@ from judgegym.cli.environments import built_in, load_environment
 from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
 from judgegym.judges.scorers import registry
 from judgegym.server.settings import RewardServerSettings
@@ -84,12 +84,12 @@ def test_every_setting_is_in_a_table_with_what_it_does() -> None:
     rows = dict(documented_settings())
     for environment in built_in():
         for setting in declared_settings(
-            with_all_choices(settings_type(load_environment(environment)))
+            expand_choices(settings_type(load_environment(environment)))
         ):
             row = rows.get(f"{environment}.{setting.name}") or rows.get(setting.name, "")
             assert has_declaration(row, setting), setting.name
     for command, settings in (("judge-server", RewardServerSettings), ("score", ScoreSettings)):
-        for setting in declared_settings(with_all_choices(settings), verb=USED_BY):
+        for setting in declared_settings(expand_choices(settings), verb=USED_BY):
             assert has_declaration(rows.get(f"{command}.{setting.name}", ""), setting), setting.name
     for flag in ("faults", "away", "latency_ms"):
         assert f"offline-server.{flag}" in rows

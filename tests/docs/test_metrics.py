@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.engine.metrics import slug
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.settings import SAMPLES
 from judgegym.eval_environments.rewardbench import SUBSETS
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
@@ -175,7 +175,9 @@ def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explaine
         score(data, "--out", criteria, "--offline", "--judge=checklist", "--criteria", polite).code
         == 0
     )
-    found = [Finished(RunFiles(run_directory_of(path)), None) for path in (out, aspects, criteria)]
+    found = [
+        Finished(RunFiles(locate_run_directory(path)), None) for path in (out, aspects, criteria)
+    ]
     for run in found:
         check(run, {**documented(SHARED), **documented(SCORED)}, left_out_together(SCORED))
     assert never_written(SCORED, found) == []

@@ -15,7 +15,7 @@ from typing import Any
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.offline import process
 from judgegym.offline.answers import load_prompts
 from judgegym.offline.process import StandInSettings
@@ -96,7 +96,7 @@ def stand_in(loop: Loop, **settings: Any) -> Iterator[Endpoint]:
     rates = settings.pop("faults", {})
     server = StandInServer(StandInSettings(faults=faults(rates), prompts=_PROMPTS, **settings))
     listener = process.listen("127.0.0.1", 0)
-    url = process.url_of(listener)
+    url = process.make_url(listener)
     with loop.entered(server.serving(listener)):
         yield Endpoint(url, server)
 
@@ -205,7 +205,7 @@ class Bench:
             "--env.max_batches_offpolicy=1",
             "--env.steps_per_eval=-1",
         ]
-        config_type = with_all_choices(self.subject.env_type.config_type)
+        config_type = expand_choices(self.subject.env_type.config_type)
         return [
             flag
             for flag in settings

@@ -14,7 +14,7 @@ from random import Random
 import orjson
 import pytest
 
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from tests.billing import LONGEST, PRICES, Provider
@@ -104,15 +104,16 @@ class Commands:
             return without_run(self.folder / f"{place}.jsonl")
         run = self.folder / place
         return without_run(
-            (run_directory_of(run / "scored.jsonl") if verb == "score" else run) / "samples.jsonl"
+            (locate_run_directory(run / "scored.jsonl") if verb == "score" else run)
+            / "samples.jsonl"
         )
 
     def recorded(self, verb: str, place: str) -> int:
         """How many answers the ledger has."""
         run = self.folder / place
         of = {
-            "score": run_directory_of(run / "scored.jsonl"),
-            "process": run_directory_of(Path(f"{run}.jsonl")),
+            "score": locate_run_directory(run / "scored.jsonl"),
+            "process": locate_run_directory(Path(f"{run}.jsonl")),
         }
         return sum(1 for _ in read_calls(of.get(verb, run)))
 

@@ -19,7 +19,7 @@ from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 from judgegym.server.http import listening
 from judgegym.server.service import opened
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.command import PATIENCE_S
 from tests.core.server.running import PLACE
 from tests.faults import kinds
@@ -71,7 +71,7 @@ async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
         f"--group_size={SIZE}",
         *flags,
     ]
-    loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+    loaded = load(RewardServerSettings, argv, prog="test", reshape=add_preset)
     async with opened(loaded) as service, listening(service) as (_, port):
         yield f"http://127.0.0.1:{port}"
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from judgegym.cli.commands import main
 from judgegym.engine.runs import recorded_calls
-from judgegym.engine.runs.directory import DirectoryLock, run_directory_of
+from judgegym.engine.runs.directory import DirectoryLock, locate_run_directory
 from tests.batching import BatchEndpoint
 from tests.command import Ended, as_process, called, clean_environment, serving, write_lines
 from tests.conformance.subjects import Verb
@@ -195,7 +195,7 @@ def test_answers_that_a_damaged_ledger_has_lost_are_asked_for_and_no_others(
 def test_scored_data_set_is_resumed(tmp_path: Path, file: str, name: str) -> None:
     rows = [{"prompt": f"Question {n}", "response": f"Response {n}"} for n in range(9)]
     data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
-    run = run_directory_of(out)
+    run = locate_run_directory(out)
     with serving(rated(lambda response: int(response.split()[1]) % 5 + 1)) as judge:
         words = (data, "--out", out, f"--judge_base_url={judge.base_url}")
         assert score(*words).code == 0
@@ -218,7 +218,7 @@ def test_responses_of_a_batch_that_a_damaged_file_still_names_are_not_asked_for_
 ) -> None:
     rows = [{"prompt": f"Question {n}", "response": f"Response {n}"} for n in range(6)]
     data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
-    run = run_directory_of(out)
+    run = locate_run_directory(out)
     with serving(BatchEndpoint("[FEEDBACK] Because. [SCORE] 4")) as judge:
         assert isinstance(judge, BatchEndpoint)
         batched = ("--judge_batch=openai", "--judge_batch_poll=0.005", "--judge_batch_lines=2")

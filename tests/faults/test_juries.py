@@ -14,7 +14,7 @@ from statistics import fmean
 
 import pytest
 
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.llm import reachability
 from judgegym.llm.retries import retry
 from tests.command import Ended, serving, write_lines
@@ -103,7 +103,7 @@ class Jury:
 
     def sent(self) -> int:
         """Requests by the ledger."""
-        path = run_directory_of(self.path / "out.jsonl") / "calls.jsonl"
+        path = locate_run_directory(self.path / "out.jsonl") / "calls.jsonl"
         packed = path.with_suffix(".jsonl.gz")
         raw = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
         lines = map(json.loads, raw.splitlines())

@@ -18,7 +18,7 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.environments.command_line.program import VERBS
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import DeclaredSetting, declared_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.server.settings import RewardServerSettings
@@ -27,13 +27,13 @@ from judgegym.server.settings import RewardServerSettings
 def is_of_judge(setting: DeclaredSetting) -> bool:
     """Whether it is a setting of a judge; those of the policy under `openai` have some names in common."""
     return not setting.name.startswith("openai.") and (
-        setting.field in with_all_choices(AnyJudgeSettings).model_fields or setting.group == "judge"
+        setting.field in expand_choices(AnyJudgeSettings).model_fields or setting.group == "judge"
     )
 
 
 def settings_of(model: Any, verb: str | None = None) -> tuple[Sequence[str], Sequence[str]]:
     """The dotted names of the settings that a verb uses: all, and those that are not a judge's."""
-    declared = [*declared_settings(with_all_choices(model), verb=verb)]
+    declared = [*declared_settings(expand_choices(model), verb=verb)]
     return [each.name for each in declared], [
         each.name for each in declared if not is_of_judge(each)
     ]
@@ -59,7 +59,7 @@ def lines() -> Iterator[str]:
     for name, command in {**COMMANDS, **installed_commands()[0]}.items():
         if name not in ("score", "judge-server") and name not in VERBS:
             flags = [
-                each for each in command.load().parser_of(name)._actions if each.option_strings
+                each for each in command.load().make_parser(name)._actions if each.option_strings
             ]
             yield f"{name:<32}{len(flags):>6}"
 

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import criteria_of
+from judgegym.judges.scorers.fields import parse_criteria
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.attacks import targets as attacks
 from judgegym_trials.attacks.settings import AttackSettings
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_the_first_call(tmp_path: Pa
 
 
 def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
-    criteria = criteria_of(
+    criteria = parse_criteria(
         [{"name": "short", "text": "Is short.", "points": 2}, {"text": "Rude.", "points": -1}]
     )
     rows = {"a": JudgeTask("Why?", ("good",), criteria=criteria, context="Skies.")}
@@ -140,12 +140,12 @@ def test_rows_that_can_be_read_and_not_judged_are_left_out(tmp_path: Path) -> No
         "on_bad_row": "skip",
     }
     attacked = AttackSettings.model_validate(given)
-    assert [target.number for target in attacks.targets_of(read_tasks(attacked), attacked)] == [
+    assert [target.number for target in attacks.select_targets(read_tasks(attacked), attacked)] == [
         1,
         3,
     ]
     audited = audit.CalledAuditSettings.model_validate(given)
-    found = audit.targets_of(read_tasks(audited), audited)
+    found = audit.select_labelled(read_tasks(audited), audited)
     assert [row.uid for row in found.rows] == ["row-1", "row-3"] and found.left_out == {
         "that cannot be judged": 1
     }

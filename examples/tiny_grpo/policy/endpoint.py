@@ -68,7 +68,7 @@ def serving(policy: ServedPolicy) -> Iterator[str]:
     for thread in threads:
         thread.start()
     try:
-        yield process.url_of(listener)
+        yield process.make_url(listener)
     finally:
         loop.call_soon_threadsafe(stop.set)
         waiting.put(None)

@@ -33,7 +33,7 @@ class BatchNumbers:
     without_signal: float
 
 
-def completions_of(batch: Batch) -> Iterator[Sampled]:
+def render_completions(batch: Batch) -> Iterator[Sampled]:
     """Return what the policy has sampled, rollout by rollout and turn by turn."""
     for group in batch:
         for masks, logprobs in zip(group["masks"], group["inference_logprobs"], strict=True):
@@ -55,7 +55,7 @@ def numbers_of(
         ValueError: a completion is none that the policy has sampled: its tokens or logprobs were
             changed on their way.
     """
-    completions = list(completions_of(batch))
+    completions = list(render_completions(batch))
     answers = [_answer(each.text, thinks=thinks) for each in completions]
     scores = [[float(score) for score in group["scores"]] for group in batch]
     masked = [

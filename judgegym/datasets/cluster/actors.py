@@ -21,7 +21,7 @@ from judgegym.judges.core.tasks import (
     ResponseJudgment,
     TaskJudge,
     judge_responses,
-    results_of,
+    score_or_fail,
 )
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.llm.errors import EndpointError, RunStop
@@ -167,7 +167,7 @@ class JudgeActor:
         """
         scorer, row = await self._opened(), ActorRow(held)
         with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
-            return await results_of(partial(judge_responses, scorer), task, "a task"), replace(
+            return await score_or_fail(partial(judge_responses, scorer), task, "a task"), replace(
                 row, held={}
             )
 

@@ -29,14 +29,14 @@ from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet
 from judgegym.datasets.cluster.actors import open_scorer
 from judgegym.datasets.cluster.result_ledger import ResultLedger
-from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
+from judgegym.datasets.cluster.settings import BatchSettings, divide_limits, judge_digest
 from judgegym.datasets.files.columns import AddedColumns, is_number, judged_values
 from judgegym.datasets.rows.questions import Questions
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW
 from judgegym.datasets.rows.task import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.engine.loop import all_of
+from judgegym.engine.loop import run_workers
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
@@ -45,7 +45,7 @@ from judgegym.judges.core.tasks import (
     TaskJudge,
     answered,
     judge_responses,
-    results_of,
+    score_or_fail,
 )
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
@@ -75,9 +75,9 @@ class BatchScorer:
             SettingsError: a setting is unknown or wrong, or a limit is lower than the number of
                 parts.
         """
-        self.settings = BatchSettings.of(settings)
+        self.settings = BatchSettings.from_values(settings)
         self.parts, self._parts_setting = parts, parts_setting
-        self.share = share_of(self.settings, parts, parts_setting)
+        self.share = divide_limits(self.settings, parts, parts_setting)
         self._several: bool | None = None
         self._columns: Sequence[str] = ()
         self._verdicts = Questions(self.settings).columns
@@ -107,14 +107,14 @@ class BatchScorer:
                 one, or has scores.
             SettingsError: the judge cannot be opened.
         """
-        rows = rows_of(batch)
+        rows = list_rows(batch)
         results = self._loop.run(self._scored(rows)) if rows else []
         columns = AddedColumns(self._several or False, verdicts=self._verdicts)
         added = [
-            columns.in_table(columns.of_row([_judged(each, columns) for each in of_row]))
+            columns.in_table(columns.make_row_values([_judged(each, columns) for each in of_row]))
             for of_row in results
         ]
-        return with_columns(
+        return add_columns(
             batch, {name: [each[name] for each in added] for name in columns.names}, columns
         )
 
@@ -145,7 +145,7 @@ class BatchScorer:
                 results[number] = await self._judged(scorer, tasks[number])
 
         in_flight = min(len(tasks), self.share.units_in_flight)
-        await all_of(worker() for _ in range(in_flight))
+        await run_workers(worker() for _ in range(in_flight))
         return [results[first] for first in tasks.first_equal]
 
     async def _judged(self, scorer: TaskJudge, task: ScoreTask) -> list[ResponseJudgment]:
@@ -154,7 +154,7 @@ class BatchScorer:
         found = None if self._ledger is None else self._ledger.find(key)
         if found is not None:
             return found
-        results = await results_of(partial(judge_responses, scorer), judge_task, task.uid)
+        results = await score_or_fail(partial(judge_responses, scorer), judge_task, task.uid)
         if self._ledger is not None:
             self._ledger.append(key, results)
         return results
@@ -176,7 +176,7 @@ class BatchScorer:
                 )  # as in `judgegym score`
             self._scorer = await open_scorer(stack, settings, STAND_IN_IDENTITY if offline else "")
             self._digest, self._stack = judge_digest(settings, offline=offline), stack.pop_all()
-        self._loop.at_exit(self._closed)
+        self._loop.close_at_exit(self._closed)
         return self._scorer
 
     async def _closed(self) -> None:
@@ -205,7 +205,7 @@ def _judged(result: ResponseJudgment, columns: AddedColumns) -> Mapping[str, JSO
     return judged_values(*said, verdicts=result.verdicts, columns=columns.verdicts)
 
 
-def rows_of(batch: Batch) -> list[dict[str, JSON]]:
+def list_rows(batch: Batch) -> list[dict[str, JSON]]:
     """The rows of a batch.
 
     Raises:
@@ -228,9 +228,7 @@ def rows_of(batch: Batch) -> list[dict[str, JSON]]:
     raise SettingsError(f"{_EXPECTED}; found {type(batch).__name__}")
 
 
-def with_columns(
-    batch: Batch, values: Mapping[str, Sequence[JSON]], columns: AddedColumns
-) -> Batch:
+def add_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: AddedColumns) -> Batch:
     """The batch, of the same kind, with the values of the added columns.
 
     Raises:

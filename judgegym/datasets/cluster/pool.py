@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from judgegym.datasets.cluster.actors import ActorResult, JudgeActor
-from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
+from judgegym.datasets.cluster.settings import LOCAL, check_no_key, divide_limits
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.judges.config.extras import require
@@ -65,7 +65,7 @@ class ActorPool:
         Raises:
             SettingsError: a limit is lower than the number of actors.
         """
-        self._share = share_of(settings, actors, "--ray_actors")
+        self._share = divide_limits(settings, actors, "--ray_actors")
         self._identity, self._count, self._present = identity, actors, 0
         requests = self._share.judge_max_concurrency
         self._tasks = requests + max(
@@ -203,7 +203,7 @@ def check_on_ray(
     """
     require("ray")
     check_no_key(settings, "--judge_api_key")
-    share_of(settings, actors, "--ray_actors")
+    divide_limits(settings, actors, "--ray_actors")
     if has_budget:
         raise SettingsError(
             "--budget_calls, --budget_usd: a budget is kept by the one process that asks the "
@@ -248,7 +248,7 @@ async def open_pool(
 def judge_alone(settings: DatasetJudgeSettings, asked: ChatSettings) -> DatasetJudgeSettings:
     """The judge's settings without those beside them, for the endpoint that is asked."""
     everything = {name: getattr(settings, name) for name in type(settings).model_fields}
-    judge_type = DatasetJudgeSettings.for_values(everything)
+    judge_type = DatasetJudgeSettings.select_class(everything)
     values = {name: everything[name] for name in judge_type.model_fields}
     given = settings.model_fields_set & values.keys()
     if asked.identity:  # a stand-in's URL and name are not those of the settings

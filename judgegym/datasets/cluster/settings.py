@@ -15,8 +15,8 @@ import orjson
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
-from judgegym.engine.settings.env import without_secrets
-from judgegym.judges.config.composed import json_defaults, with_all_choices
+from judgegym.engine.settings.env import dump_public
+from judgegym.judges.config.composed import expand_choices, json_defaults
 from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
@@ -44,7 +44,7 @@ class BatchSettings(DatasetJudgeSettings, ColumnSettings):
     has. Processes on several machines need a directory that all of them see."""
 
     @classmethod
-    def of(cls, values: Mapping[str, object]) -> BatchSettings:
+    def from_values(cls, values: Mapping[str, object]) -> BatchSettings:
         """Check settings given by name.
 
         Raises:
@@ -93,7 +93,7 @@ def check_no_key(settings: JudgeSettings, name: str) -> None:
         )
 
 
-def share_of(settings: SettingsT, parts: int, what: str) -> SettingsT:
+def divide_limits(settings: SettingsT, parts: int, what: str) -> SettingsT:
     """The settings with an equal share of the endpoint's limits, so that all parts together keep them.
 
     Args:
@@ -127,9 +127,9 @@ _LATER = frozenset(("judged_thinking", "judge_prompt", "thinking_markers"))
 
 def judge_digest(settings: AnyJudgeSettings, *, offline: bool) -> str:
     """A digest of all settings that determine a judgment, for the keys of saved results."""
-    every = with_all_choices(AnyJudgeSettings)
+    every = expand_choices(AnyJudgeSettings)
     shaping = [each for each in declared_settings(every) if not each.is_operational]
-    public = {**json_defaults(every, [each.name for each in shaping]), **without_secrets(settings)}
+    public = {**json_defaults(every, [each.name for each in shaping]), **dump_public(settings)}
     usual = {
         each.name
         for each in shaping

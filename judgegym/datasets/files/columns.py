@@ -78,7 +78,7 @@ class AddedColumns:
     verdicts: tuple[str, ...] = ()
 
     @classmethod
-    def of_names(
+    def from_names(
         cls, names: Sequence[str], own: Collection[str], *, several: bool
     ) -> AddedColumns | None:
         """The added columns of a scored file.
@@ -131,7 +131,7 @@ class AddedColumns:
             for name, kind in plain.items()
         }
 
-    def of_row(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
+    def make_row_values(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
         """The values of a row's added columns, of those of each of its responses, which may have others beside.
 
         Raises:
@@ -143,10 +143,10 @@ class AddedColumns:
         (only,) = responses
         return {name: only[name] for name in self.names}
 
-    def of_bad_row(self, reason: str) -> dict[str, JSON]:
+    def make_bad_row_values(self, reason: str) -> dict[str, JSON]:
         """The values of a row that could not be judged: no score, and the reason."""
         nothing: dict[str, JSON] = dict.fromkeys((*SAMPLED, *self.verdicts))
-        return self.of_row([{**nothing, **judged_values(None, BAD_ROW, None, reason, {})}])
+        return self.make_row_values([{**nothing, **judged_values(None, BAD_ROW, None, reason, {})}])
 
     def in_order(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
         """The values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.

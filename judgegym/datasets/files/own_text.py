@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from judgegym.data.arrow import ArrowRows, json_text_columns, python_values, with_own_arguments
+from judgegym.data.arrow import ArrowRows, drop_foreign_arguments, json_text_columns, python_values
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -48,13 +48,13 @@ def one_line(text: bytes) -> bytes:
     return _BREAKS.sub(b" ", text.removeprefix(codecs.BOM_UTF8).strip())
 
 
-def with_keys(text: bytes, added: dict[str, JSON]) -> bytes:
+def append_keys(text: bytes, added: dict[str, JSON]) -> bytes:
     """An object's text on one line with keys at its end."""
     begin = one_line(text)[:-1]
     return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
 
 
-def without_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
+def remove_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
     """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
     kept = [member for name, member, _ in _members(one_line(text)) if not is_left_out(name)]
     return b"{" + b",".join(kept) + b"}"
@@ -140,7 +140,7 @@ def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) 
         if is_json and value is not None:
             yield wire.dumps(wire.loads(value))
         else:
-            yield orjson.dumps(with_own_arguments(value), default=_plain)
+            yield orjson.dumps(drop_foreign_arguments(value), default=_plain)
 
 
 def _plain(value: object) -> object:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from judgegym.data.arrow import ArrowRows, with_json_text
+from judgegym.data.arrow import ArrowRows, mark_json_columns
 from judgegym.data.json_file import JsonFile
 from judgegym.datasets.files.columns import MOST_COLUMNS, AddedColumns, too_many_columns
 from judgegym.datasets.files.own_text import read_exactly, value_texts
@@ -125,7 +125,7 @@ class Shape:
         )
 
 
-def _shapes_of(rows: JsonFile, source: str) -> Mapping[str, Shape]:
+def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:
     """The shapes of all columns, in the order in which the rows name them first.
 
     Raises:
@@ -159,7 +159,7 @@ class StoredColumns:
         self._rows = rows
         self.entries_keep_names = rows.entries_keep_names
         """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
-        self.schema = _without_fingerprint(rows.table.schema)
+        self.schema = _drop_fingerprint(rows.table.schema)
 
     def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
         """The rows at places that follow each other, in groups of so many rows."""
@@ -199,11 +199,11 @@ class JsonColumns:
         """
         import pyarrow  # late: an extra
 
-        self._rows, shapes = rows, _shapes_of(rows, source)
+        self._rows, shapes = rows, _infer_shapes(rows, source)
         self.json_text = tuple(name for name, shape in shapes.items() if shape.is_mixed)
         """The columns whose values become JSON text."""
         schema = pyarrow.schema([(name, shape.arrow_type()) for name, shape in shapes.items()])
-        self.schema = with_json_text(schema, self.json_text)
+        self.schema = mark_json_columns(schema, self.json_text)
 
     def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
         """See `StoredColumns.groups`."""
@@ -271,10 +271,10 @@ def parquet_parts(
         if next(waiting, None) is not None:
             raise ValueError("added columns without a row")
 
-    return parts_of_tables(schema, tables(), entries_keep_names=own.entries_keep_names)
+    return encode_tables(schema, tables(), entries_keep_names=own.entries_keep_names)
 
 
-def parts_of_tables(
+def encode_tables(
     schema: pyarrow.Schema, tables: Iterable[pyarrow.Table], *, entries_keep_names: bool = False
 ) -> Iterator[bytes]:
     """The parts of a Parquet file of which each table is a group of rows.
@@ -297,7 +297,7 @@ def parts_of_tables(
     yield parts.take()
 
 
-def _without_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
+def _drop_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:
     """A schema without what `datasets` notes of its own cache beside the features."""
     metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:

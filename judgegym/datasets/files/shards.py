@@ -25,10 +25,10 @@ from pydantic import AfterValidator
 from judgegym.data.json_file import json_object
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import JUDGED, STATUS, AddedColumns, is_parquet
-from judgegym.datasets.files.own_text import with_keys
+from judgegym.datasets.files.own_text import append_keys
 from judgegym.datasets.files.parquet import row_groups
 from judgegym.datasets.files.writer import StoredRows, write_scored
-from judgegym.datasets.rows.task import groups_of
+from judgegym.datasets.rows.task import group_rows
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
@@ -110,7 +110,7 @@ ShardSetting = Annotated[str, AfterValidator(lambda text: str(Shard.parse(text))
 """A shard as a setting: the text that `Shard.parse` reads."""
 
 
-def shards_of(count: int) -> list[Shard]:
+def list_shards(count: int) -> list[Shard]:
     """All shards, in their order."""
     return [Shard(number, count) for number in range(1, count + 1)]
 
@@ -126,7 +126,7 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
         DataError: the rows of a group do not follow each other, so that shards would divide it; or
             one has no value.
     """
-    groups = groups_of(rows, column, range(len(rows)))
+    groups = group_rows(rows, column, range(len(rows)))
     for group in groups:
         if group[-1] - group[0] + 1 != len(group):
             gap = next(
@@ -161,7 +161,7 @@ def merge_shards(
             set.
         UserError: the file cannot be written.
     """
-    shards = {shard.path(out): shard.rows(len(rows), starts) for shard in shards_of(count)}
+    shards = {shard.path(out): shard.rows(len(rows), starts) for shard in list_shards(count)}
     missing = [path.name for path in shards if not path.is_file()]
     if missing:
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
@@ -226,7 +226,7 @@ def _columns(path: Path, own: Collection[str]) -> AddedColumns | None:
         if fields is None:
             return None
         names, several = list(fields), isinstance(fields.get(STATUS), list)
-    columns = AddedColumns.of_names(names, own, several=several)
+    columns = AddedColumns.from_names(names, own, several=several)
     if columns is None:
         raise _not_scored(path)
     return columns
@@ -249,10 +249,12 @@ def _added(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
             yield from batch.to_pylist()
         return
     for _, fields in _lines(path):
-        yield _added_of(path, fields, columns)
+        yield _parse_added_columns(path, fields, columns)
 
 
-def _added_of(path: Path, fields: Mapping[str, JSON], columns: AddedColumns) -> Mapping[str, JSON]:
+def _parse_added_columns(
+    path: Path, fields: Mapping[str, JSON], columns: AddedColumns
+) -> Mapping[str, JSON]:
     """The added columns of a row of JSON."""
     if not fields.keys() >= set(columns.names):
         raise _not_scored(path)
@@ -264,7 +266,10 @@ def _other_line(path: Path, own: StoredRows, numbers: range, columns: AddedColum
     for number, (text, (line, fields)) in enumerate(
         zip(own.texts(numbers), _lines(path), strict=True)
     ):
-        if with_keys(text, columns.in_order(_added_of(path, fields, columns))) + b"\n" != line:
+        if (
+            append_keys(text, columns.in_order(_parse_added_columns(path, fields, columns))) + b"\n"
+            != line
+        ):
             return number
     return None
 

@@ -44,7 +44,7 @@ from judgegym.datasets.files.columns import (
     has_known_ending,
     is_parquet,
 )
-from judgegym.datasets.files.own_text import json_texts, with_keys, without_keys
+from judgegym.datasets.files.own_text import append_keys, json_texts, remove_keys
 from judgegym.datasets.files.parquet import (
     MOST_BYTES,
     MOST_ROWS,
@@ -105,7 +105,7 @@ class StoredRows:
         return found
 
     @property
-    def rows_of_group(self) -> int:
+    def rows_per_group(self) -> int:
         """How many rows a group of a Parquet file has."""
         size = (
             self._values.size if isinstance(self._values, JsonFile) else self._values.table.nbytes
@@ -144,7 +144,7 @@ def scored_content(
     Args: those of `write_scored`.
     """
     if is_parquet(out):
-        return lambda: parquet_parts(own.columns, numbers, added(), columns, own.rows_of_group)
+        return lambda: parquet_parts(own.columns, numbers, added(), columns, own.rows_per_group)
     return partial(_lines, own, numbers, added, columns)
 
 
@@ -152,10 +152,10 @@ def _lines(
     own: StoredRows, numbers: range, added: AddedRows, columns: AddedColumns
 ) -> Iterator[bytes]:
     for text, more in zip(own.texts(numbers), added(), strict=True):
-        yield with_keys(text, columns.in_order(more)) + b"\n"
+        yield append_keys(text, columns.in_order(more)) + b"\n"
 
 
-def quarantine_of(out: Path) -> Path:
+def locate_quarantine(out: Path) -> Path:
     """The file of the rows that could not be judged, beside the output."""
     return out.with_name(f"{out.stem}.quarantine.jsonl")
 
@@ -184,7 +184,7 @@ def read_quarantine(out: Path) -> dict[int, RowError]:
     Raises:
         DataError: the file cannot be read.
     """
-    path = quarantine_of(out)
+    path = locate_quarantine(out)
     found: dict[int, RowError] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         match wire.as_json(line):
@@ -321,11 +321,11 @@ def _entries(row: Row, column: str, several: bool, kinds: tuple[type, ...]) -> t
     return entries
 
 
-def _is_of_judge(name: str) -> bool:
+def _is_judge_column(name: str) -> bool:
     return name in JUDGED or is_verdict_column(name)
 
 
-def without_judge(rows: DataSet) -> DataSet:
+def drop_judge_columns(rows: DataSet) -> DataSet:
     """The rows without the columns that a judge has added.
 
     Args:
@@ -336,9 +336,11 @@ def without_judge(rows: DataSet) -> DataSet:
     """
     _check_is_scored(rows, f"{rows.source}: --rescore")
     if isinstance(rows.values, ArrowRows):
-        names = [name for name in rows.values.table.schema.names if _is_of_judge(name)]
+        names = [name for name in rows.values.table.schema.names if _is_judge_column(name)]
         return DataSet(rows.source, rows.values.without(names))
     assert isinstance(
         rows.values, JsonFile
     )  # what `load_rows` has read is stored in one of the two ways
-    return DataSet(rows.source, rows.values.edited(partial(without_keys, is_left_out=_is_of_judge)))
+    return DataSet(
+        rows.source, rows.values.edited(partial(remove_keys, is_left_out=_is_judge_column))
+    )

@@ -43,8 +43,8 @@ class Questions:
     def __init__(self, settings: object) -> None:
         """Know of no row; the questions are those of the settings until a row has others."""
         any_judge = settings if isinstance(settings, AnyJudgeSettings) else None
-        aspects = None if any_judge is None else any_judge.of_kind(AspectJudgeSettings)
-        checklist = None if any_judge is None else any_judge.of_kind(ChecklistJudgeSettings)
+        aspects = None if any_judge is None else any_judge.match_settings(AspectJudgeSettings)
+        checklist = None if any_judge is None else any_judge.match_settings(ChecklistJudgeSettings)
         self._settings = settings
         self.kind: QuestionKind | None = "aspect" if aspects else "criterion" if checklist else None
         self.shared: Mapping[str, float] = {}

@@ -25,10 +25,10 @@ from judgegym.datasets.rows.schema import (
     read_turns,
 )
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
-from judgegym.judges.conversations.turns import images_of
+from judgegym.judges.conversations.turns import list_images
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.columns import USUAL_COLUMNS, usual_columns
-from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
+from judgegym.judges.scorers.fields import FieldTypeError, make_judge_task
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON
@@ -199,7 +199,7 @@ class RowReader:
         named = ""
         try:
             try:
-                judge_task = judge_task_of(found.prompt, found.texts, given)
+                judge_task = make_judge_task(found.prompt, found.texts, given)
             except FieldTypeError:  # a column of a usual name may hold something else
                 given = {
                     n: value
@@ -209,7 +209,7 @@ class RowReader:
                 named = ", ".join(
                     f"--{name}_column={self._named[name]}" for name in given if name in self._named
                 )
-                judge_task = judge_task_of(found.prompt, found.texts, given)
+                judge_task = make_judge_task(found.prompt, found.texts, given)
         except ValueError as error:
             column = columns.get(
                 re.split(r"\W", str(error), maxsplit=1)[0]
@@ -224,7 +224,7 @@ class RowReader:
             unused_columns(filled, {*found.columns, *found.parts, *shown, *of_settings})
         )
         judge_task = replace(
-            judge_task, traces=found.traces, tools=found.tools, images=images_of(found.turns)
+            judge_task, traces=found.traces, tools=found.tools, images=list_images(found.turns)
         )
         return replace(judge_task.numbered(), repeat=self._repeat(row))
 
@@ -258,7 +258,7 @@ _FIRST_ROWS = 100
 def _can_be_read(name: str, value: JSON) -> bool:
     """Whether a value is of a type that a field of a `JudgeTask` can have."""
     try:
-        judge_task_of("", (), {name: value})
+        make_judge_task("", (), {name: value})
     except FieldTypeError:
         return False
     except ValueError:

@@ -20,23 +20,23 @@ from judgegym.data.answers import (
     CONVERSATIONS,
     PROMPTS,
     RESPONSES,
-    parts_of_prompt,
+    list_prompt_columns,
+    strip_answer,
     whole_prompt,
-    without_answer,
 )
-from judgegym.data.pairs import pair_of, turns_of_pair, turns_of_prompt
+from judgegym.data.pairs import draft_pair, parse_prompt_turns, split_pair_turns
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
-from judgegym.judges.conversations.images import IMAGES, images_shown, with_images
-from judgegym.judges.conversations.messages import turns_of
-from judgegym.judges.conversations.readers import split_trace, trace_of, with_tools
-from judgegym.judges.conversations.tools import Tool, tools_of
+from judgegym.judges.conversations.images import IMAGES, images_shown, insert_images
+from judgegym.judges.conversations.messages import parse_turns
+from judgegym.judges.conversations.readers import add_tools, parse_trace, split_trace
+from judgegym.judges.conversations.tools import Tool, parse_tools
 from judgegym.judges.conversations.turns import (
     Turn,
     UnseenPart,
     answer_text,
-    images_of,
+    list_images,
     text_turn,
     transcript,
 )
@@ -185,17 +185,17 @@ def _find_prompt(
     found: list[tuple[Turn, ...]] = []
     for column in columns:
         value = value_at(values, column)
-        turns = None if value is None else turns_of_prompt(value)
+        turns = None if value is None else parse_prompt_turns(value)
         if turns is None and isinstance(row.values.get(column), str):
-            turns = turns_of_prompt(row.values[column])  # a text that looks like a list
+            turns = parse_prompt_turns(row.values[column])  # a text that looks like a list
         if (column not in row.values and value is None) or (turns is None and value is not None):
             raise row.lacks(f"a prompt (a text or messages) in {column}", column)
         found += [turns] if turns and any(turn.shown.strip() for turn in turns) else []
     if len(found) > 1:
-        if any(map(images_of, found)):
+        if any(map(list_images, found)):
             raise UnseenPart("images in several columns of a prompt are not read: name one column")
         found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
-    whole = with_images(values, found[0]) if found else ()
+    whole = insert_images(values, found[0]) if found else ()
     return Responses(transcript(whole), columns, whole, IMAGES) if found else None
 
 
@@ -207,12 +207,12 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
     """
     for column in _USUAL:
         turns = (
-            turns_of_prompt(values[column]) if column in values and column not in taken else None
+            parse_prompt_turns(values[column]) if column in values and column not in taken else None
         )
         if turns and column in CONVERSATIONS:
-            turns = without_answer(turns)
+            turns = strip_answer(turns)
         if turns:
-            parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
+            parts = tuple(part for part in list_prompt_columns(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
             whole = whole_prompt(given, column, turns)
             return Responses(transcript(whole), (column,), whole, parts)
@@ -239,14 +239,14 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     with named_row(row, shows_images=True):
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
-            pair = turns_of_pair(values)
+            pair = split_pair_turns(values)
             found = (
-                Responses("", _columns_of_pair(values), pair[0])
+                Responses("", _list_pair_columns(values), pair[0])
                 if pair is not None and pair[0]
                 else None
             )
         found = found or _find_prompt(row, values, settings, ())
-        turns = () if found is None else without_answer(found.turns)
+        turns = () if found is None else strip_answer(found.turns)
         if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
             raise _lacks_prompt(row)
         for turn in turns:
@@ -254,7 +254,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Responses:
         return replace(found, prompt=transcript(turns), turns=turns)
 
 
-def _columns_of_pair(values: Values) -> tuple[str, ...]:
+def _list_pair_columns(values: Values) -> tuple[str, ...]:
     return tuple(column for column in ("prompt", *_PREFERENCE) if column in values)
 
 
@@ -268,10 +268,10 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     with named_row(row, shows_images=True):
         values = row.filled()
         found = _read(row, values, settings)
-        tools = found.tools or tools_of(values.get(_TOOLS)) or ()
+        tools = found.tools or parse_tools(values.get(_TOOLS)) or ()
         if not tools or _TOOLS in found.columns:
             return found
-        prompt = transcript(with_tools(found.turns, tools))
+        prompt = transcript(add_tools(found.turns, tools))
         return replace(found, prompt=prompt, parts=(*found.parts, _TOOLS), tools=tools)
 
 
@@ -399,7 +399,7 @@ def _answer(value: JSON) -> _Answer | None:
         text = next((value[key] for key in _OF_OBJECT if isinstance(value.get(key), str)), None)
         if isinstance(text, str) and not {"role", "from"} & value.keys():
             return text, ()
-    turns = turns_of(value)
+    turns = parse_turns(value)
     return (answer_text(turns), turns) if turns else None
 
 
@@ -413,11 +413,11 @@ def _preferred(values: Values) -> Responses | None:
             "responses"
         )
     with images_shown(shown=False):
-        found, turns = pair_of(values), turns_of_pair(values)
+        found, turns = draft_pair(values), split_pair_turns(values)
     if turns is None or found is None or isinstance(found, str):
         return None
     columns, texts, traces = (
-        _columns_of_pair(values),
+        _list_pair_columns(values),
         (*found.correct, *found.wrong),
         turns[1:] if turns[1] else (),
     )
@@ -452,12 +452,12 @@ def _two(values: Values) -> Responses | None:
 
 def _conversation(values: Values, column: str) -> Responses | None:
     """A conversation whose last turn is the response; its trace begins with the calls of tools that led to it."""
-    trace = split_trace(turns_of(values.get(column)) or ())
+    trace = split_trace(parse_turns(values.get(column)) or ())
     if trace is None:
         return None
     asked, parts = (
         whole_prompt(values, column, trace.turns[:-1]),
-        parts_of_prompt(column, trace.turns),
+        list_prompt_columns(column, trace.turns),
     )
     led = tuple(
         replace(turn, images=()) for turn in trace.turns[trace.asked : -1]
@@ -469,7 +469,7 @@ def _conversation(values: Values, column: str) -> Responses | None:
 def _logged(values: Values) -> Responses | None:
     """A rollout of NeMo Gym, or a trace of verifiers."""
     for column in _LOGS:
-        if (trace := trace_of(values, column)) is not None:
+        if (trace := parse_trace(values, column)) is not None:
             asked, answer = trace.turns[: trace.asked], trace.turns[trace.asked :]
             columns, texts = (
                 ((column, "response") if column == _LOGS[0] else (column,)),

@@ -19,7 +19,7 @@ import orjson
 
 from judgegym.data.rows import Row
 from judgegym.engine.completions import Completion
-from judgegym.engine.runs.directory import uid_of_response, uid_of_row
+from judgegym.engine.runs.directory import make_response_uid, make_row_uid
 from judgegym.judges.conversations.turns import Turn
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
@@ -29,7 +29,7 @@ KEY_BYTES = 16
 """The length of the digest of a task, a prompt or a column's value."""
 
 
-def digest_of(text: bytes, size: int = KEY_BYTES) -> bytes:
+def digest_text(text: bytes, size: int = KEY_BYTES) -> bytes:
     """A digest of `size` bytes."""
     return blake2b(text, digest_size=size).digest()
 
@@ -122,13 +122,13 @@ class ScoreTask:
     def uids(self) -> Sequence[str]:
         """The id of each response in files of the run."""
         if self.several:
-            return [uid_of_response(self.rows[0], number) for number in range(self.count)]
-        return [uid_of_row(row) for row in self.rows]
+            return [make_response_uid(self.rows[0], number) for number in range(self.count)]
+        return [make_row_uid(row) for row in self.rows]
 
     @property
     def uid(self) -> str:
         """The id of the task in the ledger: that of its first row."""
-        return uid_of_row(self.rows[0])
+        return make_row_uid(self.rows[0])
 
     @property
     def key(self) -> bytes:
@@ -140,7 +140,7 @@ class ScoreTask:
         return bytes.fromhex(self.judge_task.key(asked))[:KEY_BYTES]
 
 
-def digest_of_value(row: Row, column: str) -> bytes:
+def digest_group_value(row: Row, column: str) -> bytes:
     """A digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for equal values.
 
     Raises:
@@ -149,10 +149,10 @@ def digest_of_value(row: Row, column: str) -> bytes:
     value = row.value(column)
     if value is None:
         raise row.lacks(f"a value in {column} (--group_by)")
-    return digest_of(orjson.dumps(value, default=str))
+    return digest_text(orjson.dumps(value, default=str))
 
 
-def groups_of(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[Sequence[int]]:
+def group_rows(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[Sequence[int]]:
     """The numbers of the rows of each group, in the order of the groups' first rows.
 
     Args:
@@ -165,7 +165,7 @@ def groups_of(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[
     """
     digests, taken = bytearray(), array("q")
     for number in numbers:
-        digests += digest_of_value(rows[number], column)
+        digests += digest_group_value(rows[number], column)
         taken.append(number)
     groups: dict[int, array[int]] = {}
     for place, first in enumerate(first_equals(bytes(digests), KEY_BYTES)):
@@ -205,13 +205,13 @@ class ResponseIndex:
                 for row in rows:
                     self._unit_of_row[row - numbers.start] = task
 
-    def of_task(self, task: int) -> Sequence[int]:
+    def find_task_positions(self, task: int) -> Sequence[int]:
         """The places of a task's responses, in their order."""
         if self._groups is not None:
-            return [place for row in self._groups[task] for place in self.of_row(row)]
-        return self.of_row(self._numbers[task])
+            return [place for row in self._groups[task] for place in self.find_row_positions(row)]
+        return self.find_row_positions(self._numbers[task])
 
-    def of_row(self, row: int) -> range:
+    def find_row_positions(self, row: int) -> range:
         """The places of a row's responses; none for a row that cannot be judged."""
         place = row - self._numbers.start
         return range(self._starts[place], self._starts[place + 1])
@@ -220,7 +220,7 @@ class ResponseIndex:
         """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
         if row not in self._numbers or (number is None) is self._several:
             return None
-        found = self.of_row(row)
+        found = self.find_row_positions(row)
         return found[number or 0] if (number or 0) < len(found) else None
 
     def task(self, place: int) -> int:

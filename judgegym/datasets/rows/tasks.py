@@ -25,11 +25,11 @@ from judgegym.datasets.rows.task import (
     KEY_BYTES,
     ResponseIndex,
     ScoreTask,
-    digest_of_value,
+    digest_group_value,
     first_equals,
-    groups_of,
+    group_rows,
 )
-from judgegym.engine.runs.directory import uid_of_row
+from judgegym.engine.runs.directory import make_row_uid
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.judges.scorers.registry import TASK_FIELDS
@@ -142,10 +142,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
         values = array("q")
         for number in self.numbers:
             with self._noting([number]):
-                digest_of_value(self.reader.rows[number], column)
+                digest_group_value(self.reader.rows[number], column)
                 if number not in self.bad:
                     values.append(number)
-        return groups_of(self.reader.rows, column, values)
+        return group_rows(self.reader.rows, column, values)
 
     @contextmanager
     def _noting(self, numbers: Sequence[int]) -> Iterator[None]:
@@ -181,7 +181,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         """Return the task if it can be judged, or if nothing is asked about it."""
         judge_task = task.judge_task
         if task.to_sample is not None:
-            judge_task = judge_task.with_responses((_SOME,) * task.count)
+            judge_task = judge_task.replace_responses((_SOME,) * task.count)
         try:
             if not all(is_blank(response) for response in judge_task.responses):
                 check(judge_task)
@@ -253,7 +253,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     def uid(self, index: int) -> str:
         """The id of a task in the ledger, without reading it."""
-        return uid_of_row(self.numbers[index] if self._groups is None else self._groups[index][0])
+        return make_row_uid(self.numbers[index] if self._groups is None else self._groups[index][0])
 
     def key(self, index: int) -> bytes:
         """The digest of a task, without reading it."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy, RunClients
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.environments.command_line.arguments import without_secrets
+from judgegym.environments.command_line.arguments import redact_command_line
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.judges.config.batches import open_client
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
@@ -148,7 +148,7 @@ def resume_command(
         command: the words of the command, as the user gave them.
         spent: by the whole run, which its budget does not let go on.
     """
-    words, hint = without_secrets(settings, command)
+    words, hint = redact_command_line(settings, command)
     kept = [*(word for word in words if word not in ("--resume", "--no-resume")), "--resume"]
     return f"{shlex.join(kept if spent is None else settings.larger(kept, spent))}{hint}"
 

@@ -26,14 +26,14 @@ from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import (
     FAILED,
-    exit_code_of,
     interruptible,
     resumable,
     run_command,
+    run_to_exit_code,
     settings_to_run,
 )
-from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
-from judgegym.environments.command_line.offline import with_replicas
+from judgegym.engine.runs.directory import CONFIG, check_unused, locate_run_directory
+from judgegym.environments.command_line.offline import expand_replicas
 from judgegym.judges.config.reading.help import flags_parser, help_page
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
@@ -94,10 +94,10 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Returns:
         The exit code.
     """
-    return exit_code_of("score", lambda: _run(list(argv), prog))
+    return run_to_exit_code("score", lambda: _run(list(argv), prog))
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
     return flags_parser(ScoreSettings, verb=USED_BY)
 
@@ -105,7 +105,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 def _run(words: list[str], prog: str) -> int:
     def read() -> LoadedSettings[ScoreSettings]:
         loaded = load(
-            ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, verb=USED_BY
+            ScoreSettings, add_data_flag(words), prog=prog, reshape=expand_replicas, verb=USED_BY
         )
         check_sampling_flags(loaded, loaded.settings)
         return loaded
@@ -124,7 +124,7 @@ def _run(words: list[str], prog: str) -> int:
     return run_command("score", loaded, lambda: _score(loaded, [*prog.split(), *words]))
 
 
-def with_data(words: Sequence[str]) -> list[str]:
+def add_data_flag(words: Sequence[str]) -> list[str]:
     """The words with the data as a flag, which may stand before the flags without one."""
     first, *rest = words or [""]
     is_data = first == STDIN or (first and not first.startswith("-"))
@@ -142,7 +142,7 @@ def _is_bare(word: str, after: str | None) -> bool:
 
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
-    data, out = places_of(settings)
+    data, out = resolve_paths(settings)
     if settings.labels is not None:
         from judgegym.reports.labels.file import read_labels  # late, as below
 
@@ -255,7 +255,7 @@ def _merging(settings: ScoreSettings) -> str:
     return f"{shlex.join(words)}  # when all {count} shards are there"
 
 
-def places_of(settings: ScoreSettings) -> tuple[str, Path]:
+def resolve_paths(settings: ScoreSettings) -> tuple[str, Path]:
     """The data and the output.
 
     Raises:
@@ -286,7 +286,7 @@ def places_of(settings: ScoreSettings) -> tuple[str, Path]:
     if settings.out is None:
         return settings.data, out  # of a plan
     check_out(out, data=settings.data)
-    run = run_directory_of(out)
+    run = locate_run_directory(out)
     if settings.plan:
         return settings.data, out  # nothing is written
     if not settings.resume:

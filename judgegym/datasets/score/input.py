@@ -15,7 +15,7 @@ import orjson
 from judgegym.data.rows import DataSet, DatasetRead, bad_line_words, load_rows, recording
 from judgegym.datasets.files.columns import RESPONSE, SAMPLED, AddedColumns, judged_values
 from judgegym.datasets.files.shards import group_starts
-from judgegym.datasets.files.writer import without_judge
+from judgegym.datasets.files.writer import drop_judge_columns
 from judgegym.datasets.rows.reader import ReadEarlier
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import earlier_responses
@@ -24,7 +24,7 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.judgment import NamedVerdict
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun, run_of_file
+from judgegym.reports.results.run import SavedRun, find_scoring_run
 
 SKIP_HINT = (
     "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
@@ -41,7 +41,7 @@ class ScoreInput:
         own: the same rows as the output has them, before the columns that are added.
         datasets: what was read.
         earlier: reads the responses of a row, where an earlier run has sampled them.
-        answers_of: the complete run that judged the rows before, if `--rescore` has found it beside
+        answers_run: the complete run that judged the rows before, if `--rescore` has found it beside
             them.
     """
 
@@ -49,7 +49,7 @@ class ScoreInput:
     own: DataSet
     datasets: Sequence[DatasetRead]
     earlier: ReadEarlier | None = None
-    answers_of: SavedRun | None = None
+    answers_run: SavedRun | None = None
 
     def group_starts(self, settings: ScoreSettings) -> Sequence[int] | None:
         """The first row of each group of `--group_by`; `None` without groups.
@@ -79,7 +79,7 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
         raise DataError(f"{bad_line_words(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
     if not settings.rescore:
         return ScoreInput(rows, rows, tuple(read))
-    own = without_judge(rows)
+    own = drop_judge_columns(rows)
     is_sampled = RESPONSE in rows[0].values
     if is_sampled and settings.response_column not in (None, RESPONSE):
         raise SettingsError(
@@ -87,13 +87,15 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
             f"in {RESPONSE}; leave "
             "the setting out"
         )
-    beside = run_of_file(Path(data).expanduser())
+    beside = find_scoring_run(Path(data).expanduser())
     run = None if beside is None else SavedRun.open(beside)
-    answers_of = run if run is not None and run.is_complete else None
-    return ScoreInput(rows, own, tuple(read), earlier_responses if is_sampled else None, answers_of)
+    answers_run = run if run is not None and run.is_complete else None
+    return ScoreInput(
+        rows, own, tuple(read), earlier_responses if is_sampled else None, answers_run
+    )
 
 
-def added_of_rows(
+def iter_added_columns(
     tasks: ScoreTasks, saved: SavedResponses, columns: AddedColumns
 ) -> Iterator[Mapping[str, JSON]]:
     """What is added to each row, in the order of the rows; in lists if the rows have several responses.
@@ -106,10 +108,10 @@ def added_of_rows(
     for row in tasks.numbers:
         bad = tasks.bad.get(row)
         if bad is not None:
-            yield columns.of_bad_row(bad.reason)
+            yield columns.make_bad_row_values(bad.reason)
             continue
-        yield columns.of_row(
-            [_values(saved.line(place), columns) for place in tasks.places.of_row(row)]
+        yield columns.make_row_values(
+            [_values(saved.line(place), columns) for place in tasks.places.find_row_positions(row)]
         )
 
 

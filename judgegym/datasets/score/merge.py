@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from judgegym.datasets.files.shards import merge_shards, shards_of
+from judgegym.datasets.files.shards import list_shards, merge_shards
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import compared_settings
@@ -29,12 +29,12 @@ from judgegym.engine.runs.directory import (
     FAILURES,
     METRICS,
     SAMPLES,
+    locate_run_directory,
     read_settings,
-    run_directory_of,
 )
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.environments.evaluate.evaluation import EvaluationResult
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.llm.errors import RunDirectoryError
@@ -60,7 +60,7 @@ async def merge(
             settings differ.
         UserError: the file cannot be written.
     """
-    runs = [run_directory_of(shard.path(out)) for shard in shards_of(count)]
+    runs = [locate_run_directory(shard.path(out)) for shard in list_shards(count)]
     there = [path for path in runs if (path / CONFIG).exists()]
     if there and len(there) < count:
         missing = next(path for path in runs if path not in there)
@@ -92,7 +92,7 @@ async def merge(
         sampled, earlier = of_shards.responses_per_prompt, found.earlier
         bad = {
             row: error
-            for shard in shards_of(count)
+            for shard in list_shards(count)
             for row, error in read_quarantine(shard.path(out)).items()
         }
         tasks = ScoreTasks(
@@ -130,7 +130,7 @@ def _common_settings(
     for path, config in zip(runs, compared, strict=True):
         operational = {
             each.name
-            for each in declared_settings(with_all_choices(ScoreSettings))
+            for each in declared_settings(expand_choices(ScoreSettings))
             if each.is_operational
         }
         differences = [

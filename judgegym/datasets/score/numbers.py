@@ -38,7 +38,7 @@ from judgegym.judges.core.judgment import Status
 from judgegym.reports.results.run import CHOSEN_HIGHER
 from judgegym.statistics import percent
 from judgegym.statistics.agreement import expected_minimum
-from judgegym.statistics.intervals import UNIT, Ends, ends_of
+from judgegym.statistics.intervals import UNIT, Ends, find_ends
 
 
 class ClusteredRatio:
@@ -118,7 +118,7 @@ class WithinRows:
         if len(values) < len(samples):
             self._incomplete += 1
             return
-        if ends_of(values) is None:
+        if find_ends(values) is None:
             self._ends = None
         self._ratios[BEST].add(task, max(values))
         for size in (size for size in WORST_OF if size <= len(values)):
@@ -143,7 +143,7 @@ class WithinRows:
         metrics.count(INCOMPLETE, self._incomplete)
         for name, ratio in self._ratios.items():
             of_margin = name == MARGIN and self._ends is not None
-            ratio.record(metrics, name, prompts, UNIT.of_differences if of_margin else None)
+            ratio.record(metrics, name, prompts, UNIT.difference_ends if of_margin else None)
             metrics.expect("each prompt with several responses has one that failed", name)
         for size, ratio in self._worst.items():
             ratio.record(metrics, WORST_OF[size], prompts)
@@ -215,7 +215,7 @@ def score_numbers(
     )
     scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
-        samples = [saved.sample(place) for place in tasks.places.of_task(number)]
+        samples = [saved.sample(place) for place in tasks.places.find_task_positions(number)]
         prompts.append(prompt_code(samples[0].prompt_key if samples else str(number)))
         for sample in samples:
             shared.add(sample)

@@ -14,7 +14,7 @@ from pathlib import Path
 from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.run import ScoreRun
-from judgegym.datasets.score.saved import missing_tasks, place_of, read_response
+from judgegym.datasets.score.saved import find_position, missing_tasks, read_response
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import interruptible
@@ -24,7 +24,7 @@ from judgegym.engine.plan.estimate import PlanEstimate, estimate_anchors
 from judgegym.engine.plan.lines import Plan
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.runs.damaged_lines import read_lines
-from judgegym.engine.runs.directory import SAMPLES, run_directory_of
+from judgegym.engine.runs.directory import SAMPLES, locate_run_directory
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import judge_responses
 from judgegym.llm.ledger import recorded_in
@@ -46,7 +46,7 @@ class _ScoredRows(PlanSource):
         """See `PlanSource`."""
         judged = bytearray(self._tasks.places.count)
         for _, sample in () if run is None else read_lines(run / SAMPLES, read_response):
-            if (place := place_of(sample, self._tasks)) is not None:
+            if (place := find_position(sample, self._tasks)) is not None:
                 judged[place] = 1
         left = missing_tasks(
             self._tasks, (place for place, is_judged in enumerate(judged) if not is_judged)
@@ -75,7 +75,7 @@ class _ScoredRows(PlanSource):
         equal = sum(
             number != first
             for number, first in enumerate(tasks.first_equal)
-            if tasks.places.of_task(number)
+            if tasks.places.find_task_positions(number)
         )
         shared = (
             f"; {equal:,} more are equal to one of the data and share its judgment" if equal else ""
@@ -87,7 +87,7 @@ class _ScoredRows(PlanSource):
         yield "to judge", f"{self._left:,} rows or groups{shared}"
 
 
-async def plan_of(
+async def make_plan(
     loaded: LoadedSettings[ScoreSettings],
     data: str,
     out: Path,
@@ -126,7 +126,7 @@ async def plan_of(
 
 
 async def show_plan(loaded: LoadedSettings[ScoreSettings], data: str, out: Path) -> None:
-    """Print the plan of a run; arguments and errors as of `plan_of`."""
-    run = run_directory_of(out) if loaded.settings.resume else None
-    plan = await plan_of(loaded, data, out, run=run)
+    """Print the plan of a run; arguments and errors as of `make_plan`."""
+    run = locate_run_directory(out) if loaded.settings.resume else None
+    plan = await make_plan(loaded, data, out, run=run)
     terminal.say("\n".join(plan.lines()))

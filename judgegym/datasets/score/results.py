@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from judgegym.data.opening import STDIN, kind_of
-from judgegym.datasets.files.writer import quarantine_lines, quarantine_of
+from judgegym.data.opening import STDIN, parse_file_kind
+from judgegym.datasets.files.writer import locate_quarantine, quarantine_lines
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.input import ScoreInput
@@ -61,9 +61,9 @@ from judgegym.environments.evaluate.results import (
     EvaluatedRows,
     RunFacts,
     category_lines,
-    file_of,
+    describe_sampling,
+    make_metrics_content,
     protocol,
-    sampling_of,
     write_results,
 )
 from judgegym.environments.evaluate.saved import Outcomes
@@ -74,7 +74,7 @@ from judgegym.judges.scorers.settings import KindSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import read_labels
-from judgegym.reports.labels.rendering import section_of
+from judgegym.reports.labels.rendering import make_section
 from judgegym.reports.results.run import CHOSEN_HIGHER, SavedRun
 from judgegym.statistics import percent
 
@@ -85,10 +85,10 @@ _FILES = {
 }
 _OF_SEVERAL = (("best", "--best"), ("pairs", "--pairs"))
 _OF_ONE = (("good", "--threshold", "0.5"),)
-_CHOSEN = Outcome.of("chosen is higher", CHOSEN_HIGHER)
+_CHOSEN = Outcome.from_metric("chosen is higher", CHOSEN_HIGHER)
 _WITHIN_ROWS = (
-    Outcome.of("best of a prompt", BEST, unit="number"),
-    Outcome.of("chosen − rejected", MARGIN, unit="number"),
+    Outcome.from_metric("best of a prompt", BEST, unit="number"),
+    Outcome.from_metric("chosen − rejected", MARGIN, unit="number"),
     _CHOSEN,
 )
 _VALUE = f"eval/{HEADLINE}"
@@ -147,10 +147,12 @@ async def conclude(
     if anchors is not None:
         said.append(anchors.words)
         more["anchors"] = anchors.to_json()
-    if found.answers_of is not None:
-        more["answers_of"] = _answers_of(found.answers_of)
-    facts = _facts(settings, found.answers_of)
-    content = file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more)
+    if found.answers_run is not None:
+        more["answers_of"] = _describe_answers(found.answers_run)
+    facts = _facts(settings, found.answers_run)
+    content = make_metrics_content(
+        facts, rows, metrics, notices=said, tables=numbers.tables, more=more
+    )
     labels = None if settings.labels is None else read_labels(settings.labels)
     judges, correction = await write_results(run, content, settings, labels)
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
@@ -169,11 +171,11 @@ async def conclude(
         title=f"score: {facts.subject}, judged by {facts.judge}",
         headline=mean if preferred is None else preferred,
         sections=(
-            *([] if correction is None else [section_of(correction)]),
+            *([] if correction is None else [make_section(correction)]),
             *([] if judges is None else [judges.section()]),
             Section("scores", [*([] if preferred is None else [mean]), *_distribution(metrics)]),
             *verdict_sections(numbers.by_name),
-            Section("several responses to a prompt", [*_within_rows(metrics)]),
+            Section("several responses to a prompt", [*_summarize_rows(metrics)]),
             Section("categories", category_lines(numbers.categories)),
             Section("went wrong", [*_faults(metrics, outcomes, run.path)], is_alarm=True),
             Section("cost", cost_lines(metrics, "eval")),
@@ -209,7 +211,7 @@ def _log_result(
     return problem
 
 
-def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
+def _facts(settings: ScoreSettings, answers_run: SavedRun | None) -> RunFacts:
     """What was measured, how, and by whom; of the judge's settings those that its kind reads."""
     matters = {
         name: value
@@ -218,9 +220,11 @@ def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
     }
     return RunFacts(
         name="score",
-        subject=_subject(settings, answers_of),
+        subject=_subject(settings, answers_run),
         judge=settings.judged_by,
-        sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
+        sampling=describe_sampling(
+            None if settings.responses_per_prompt is None else settings, settings
+        ),
         prompts=settings.prompt_digests(),
         protocol=protocol(matters, declared_settings(type(settings))),
         seed=settings.seed,
@@ -230,22 +234,24 @@ def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
     )
 
 
-def _subject(settings: ScoreSettings, answers_of: SavedRun | None) -> str:
+def _subject(settings: ScoreSettings, answers_run: SavedRun | None) -> str:
     """What was judged: the name of the data set without folder and ending, after that of its policy.
 
     What was judged before is called as then.
     """
-    if answers_of is not None:
-        return answers_of.policy
+    if answers_run is not None:
+        return answers_run.policy
     given = settings.data or ""
     data = PurePath(given.removesuffix(".gz"))
-    name = "standard input" if given == STDIN else data.stem if kind_of(given) else str(data)
+    name = (
+        "standard input" if given == STDIN else data.stem if parse_file_kind(given) else str(data)
+    )
     if settings.responses_per_prompt is None:
         return name
     return f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {name}"
 
 
-def _answers_of(run: SavedRun) -> dict[str, JSON]:
+def _describe_answers(run: SavedRun) -> dict[str, JSON]:
     """What `metrics.json` says of the run that judged the same responses before.
 
     Its data, and how many responses it asked for, are this run's, too.
@@ -290,7 +296,7 @@ def _preferred(metrics: Metrics) -> SummaryLine | None:
     )
 
 
-def _within_rows(metrics: Metrics) -> Iterator[SummaryLine]:
+def _summarize_rows(metrics: Metrics) -> Iterator[SummaryLine]:
     shown = [
         each
         for each in _WITHIN_ROWS
@@ -386,7 +392,7 @@ async def write_quarantine(tasks: ScoreTasks, out: Path, disk: Disk) -> None:
     Raises:
         DiskFull: the disk refused for too long.
     """
-    path, lines = quarantine_of(out), tasks.bad_lines
+    path, lines = locate_quarantine(out), tasks.bad_lines
     if tasks.bad or lines:
         await disk.write(path, lambda: quarantine_lines(tasks.bad, lines))
     else:

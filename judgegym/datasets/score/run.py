@@ -26,24 +26,24 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import ResponseJudge
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.gold import GoldColumn
-from judgegym.datasets.score.input import SKIP_HINT, added_of_rows, read_input
+from judgegym.datasets.score.input import SKIP_HINT, iter_added_columns, read_input
 from judgegym.datasets.score.results import conclude, write_quarantine
 from judgegym.datasets.score.saved import (
     SavedResponses,
+    find_position,
+    make_samples,
     missing_tasks,
     open_run,
     open_saved,
-    place_of,
     read_response,
-    response_of,
-    samples_of,
+    split_response_uid,
     task_end,
 )
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.anchors import AnchorJudge, check_anchors, judge_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.batches import judged_in_batches
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, uid_of_row
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory, make_row_uid
 from judgegym.engine.runs.disk import remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
@@ -51,7 +51,7 @@ from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
 from judgegym.judges.scorers.opening import open_judge
-from judgegym.judges.scorers.registry import scale_of
+from judgegym.judges.scorers.registry import find_scale
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 
@@ -200,7 +200,7 @@ class ScoreRun:
         for line, _ in run.lines(FAILURES, read_response):
             saved.begin_after(FAILURES, line.offset + len(line.data))
         for line, sample in run.lines(SAMPLES, read_response):
-            place = place_of(sample, tasks)
+            place = find_position(sample, tasks)
             saved.begin_after(SAMPLES, line.offset + len(line.data))
             gold = (
                 {}
@@ -211,10 +211,10 @@ class ScoreRun:
                 saved.note(place, line, sample.status, is_complete=True)
                 self.progress.add(sample)
                 continue
-            row, _ = response_of(sample.uid)
+            row, _ = split_response_uid(sample.uid)
             if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
                 raise RunDirectoryError(
-                    f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; "
+                    f"{line.path}: {make_row_uid(row)} is judged, and --limit {limit} leaves it out; "
                     "--resume would lose "
                     "it: expected no --limit, or as many rows as before"
                 )
@@ -236,7 +236,7 @@ class ScoreRun:
         left = 0
         for number, first in enumerate(tasks.first_equal):
             if first in to_judge:
-                left += len(tasks.places.of_task(number))
+                left += len(tasks.places.find_task_positions(number))
                 if number != first:
                     equals[first].append(number)
         finished = frozenset(
@@ -293,8 +293,10 @@ class ScoreRun:
         seconds: float,
     ) -> None:
         """Write a line for each response of a task."""
-        samples = samples_of(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
-        for place, sample in zip(self.tasks.places.of_task(number), samples, strict=True):
+        samples = make_samples(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
+        for place, sample in zip(
+            self.tasks.places.find_task_positions(number), samples, strict=True
+        ):
             saved.append(place, sample, is_complete=sample.finished)
             self.progress.add(sample)
 
@@ -310,7 +312,7 @@ class ScoreRun:
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        added = partial(added_of_rows, self.tasks, saved, self.columns)
+        added = partial(iter_added_columns, self.tasks, saved, self.columns)
         content = scored_content(
             StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns
         )
@@ -328,10 +330,10 @@ class ScoreRun:
             )
         places = self.tasks.places
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
-        scale, of_aspects = scale_of(kind, self.settings), self.settings.definition.judges_aspects
+        scale, of_aspects = find_scale(kind, self.settings), self.settings.definition.judges_aspects
 
         def count(row: int) -> int:
-            return len(places.of_row(row))
+            return len(places.find_row_positions(row))
 
         return GoldColumn(
             self.input.rows, numbers, column, count, of_aspects=of_aspects, scale=scale, kind=kind

@@ -24,8 +24,8 @@ from judgegym.engine.runs.directory import (
     FAILURES,
     SAMPLES,
     RunDirectory,
-    response_of_uid,
-    run_directory_of,
+    locate_run_directory,
+    parse_response_uid,
 )
 from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.evaluate.saved import SavedRows
@@ -64,7 +64,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
         RunDirectoryError: the run cannot be resumed, or another process is at it.
     """
     return RunDirectory(
-        run_directory_of(out),
+        locate_run_directory(out),
         config=settings.public(),
         matters=settings.matters(),
         resume=settings.resume,
@@ -79,7 +79,7 @@ def open_saved(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     return SavedRows(range(tasks.places.count), run, SampleReader(ScoreDetail))
 
 
-def samples_of(
+def make_samples(
     task: ScoreTask,
     digest: str,
     judged: Sequence[JudgedResponse],
@@ -181,17 +181,17 @@ def read_response(line: RawLine) -> Sample[JSON]:
         ValueError: it is none.
     """
     sample = read_sample(line)
-    response_of(sample.uid)
+    split_response_uid(sample.uid)
     return sample
 
 
-def place_of(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
+def find_position(sample: Sample[JSON], tasks: ScoreTasks) -> int | None:
     """The place of a sample's response; `None` if its row is gone, or it was judged as another."""
-    place = tasks.places.find(*response_of(sample.uid))
-    return place if place is not None and _is_of(tasks, place, sample) else None
+    place = tasks.places.find(*split_response_uid(sample.uid))
+    return place if place is not None and _is_current(tasks, place, sample) else None
 
 
-def _is_of(tasks: ScoreTasks, place: int, sample: Sample[JSON]) -> bool:
+def _is_current(tasks: ScoreTasks, place: int, sample: Sample[JSON]) -> bool:
     """Whether a sample is of the response at a place, as it is now."""
     if sample.task_digest != tasks.key(tasks.places.task(place)).hex():
         return False
@@ -213,7 +213,7 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     saved = open_saved(tasks, run)
     for name in (FAILURES, SAMPLES):
         for line, sample in read_lines(run.path / name, read_response):
-            place = tasks.places.find(*response_of(sample.uid))
+            place = tasks.places.find(*split_response_uid(sample.uid))
             if place is None:
                 raise line.error("not of a response of this data set")
             saved.note(place, line, sample.status, is_complete=sample.status in FINISHED)
@@ -225,13 +225,13 @@ def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     return saved
 
 
-def response_of(uid: str) -> tuple[int, int | None]:
+def split_response_uid(uid: str) -> tuple[int, int | None]:
     """The row of a response, and its number if the row has several.
 
     Raises:
         ValueError: it is the id of something else.
     """
-    found = response_of_uid(uid)
+    found = parse_response_uid(uid)
     if found is None:
         raise ValueError(
             f"expected a judged response of a data set, such as row-1; found the uid {uid!r}"

@@ -10,8 +10,8 @@ from pydantic_settings import CliImplicitFlag
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
-from judgegym.datasets.sample import SampleSettings, of_policy_alone
-from judgegym.engine.settings.env import without_secrets
+from judgegym.datasets.sample import SampleSettings, list_policy_settings
+from judgegym.engine.settings.env import dump_public
 from judgegym.engine.settings.plan import PLAN_HELP, PlanTokens
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.batches import JudgeBatchSettings
@@ -115,7 +115,7 @@ class ScoreSettings(
         that may be. The default name of the key's variable is left out, because a key whose
         variable is named in a file may be sent to any host.
         """
-        found = without_secrets(self)
+        found = dump_public(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
         for name in (
@@ -134,7 +134,9 @@ class ScoreSettings(
             del found["judge_base_url"]
             found["judge_model_name"] = self.judge_name()
         if self.responses_per_prompt is None:
-            found = {name: value for name, value in found.items() if name not in of_policy_alone()}
+            found = {
+                name: value for name, value in found.items() if name not in list_policy_settings()
+            }
         return {**found, **self.policy_settings}
 
     def defaults(self) -> dict[str, JSON]:

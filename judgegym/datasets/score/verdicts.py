@@ -16,7 +16,7 @@ from judgegym.datasets.rows.questions import Questions, named_values
 from judgegym.engine.metrics import MetricAggregator, Metrics, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import Table
-from judgegym.engine.terminal.summary import Section, SummaryLine, interval_of
+from judgegym.engine.terminal.summary import Section, SummaryLine, format_interval
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.naming import MetricNames
 from judgegym.statistics import percent
@@ -123,7 +123,7 @@ class VerdictNumbers:
             metric, yes = f"eval/{metric_names(self._questions, name)[0]}", self._yes[name]
             if metric in metrics.values and yes.weight:
                 beside = percent(yes.total / yes.weight) if is_aspect else f"{points:g}"
-                interval = interval_of(metrics, metric, "share").removeprefix("95 %: ")
+                interval = format_interval(metrics, metric, "share").removeprefix("95 %: ")
                 counted = f"{yes.weight + self._invalid:,.0f}"
                 rows.append((name, beside, percent(metrics.values[metric]), interval, counted))
         header = ("aspect", "yes", "passes") if is_aspect else ("criterion", "points", "met")

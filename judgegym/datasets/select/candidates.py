@@ -38,7 +38,7 @@ from judgegym.datasets.rows.schema import (
     read_responses,
     read_turns,
 )
-from judgegym.datasets.rows.task import digest_of, digest_of_value
+from judgegym.datasets.rows.task import digest_group_value, digest_text
 from judgegym.judges.conversations.turns import Turn, answer_text
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
@@ -68,11 +68,11 @@ class ResponseCandidate:
     text: bytes
 
     @classmethod
-    def of(
+    def from_response(
         cls, row: int, number: int, score: float | None, status: str, text: str
     ) -> ResponseCandidate:
         """Keep the numbers of a response."""
-        digest = digest_of(text.encode("utf-8", "surrogatepass"), 8)
+        digest = digest_text(text.encode("utf-8", "surrogatepass"), 8)
         return cls(
             row,
             number,
@@ -205,13 +205,13 @@ class ScoredTexts:
                 for turn in answered.turns
             ]
             asked += [tool.shown for tool in answered.tools]
-            prompt = digest_of(orjson.dumps(asked, default=str))
+            prompt = digest_text(orjson.dumps(asked, default=str))
             context = scored.row.value(self._columns.context_column or "context")
             asked += [] if context is None else [context]
             key = (
-                digest_of(orjson.dumps(asked, default=str))
+                digest_text(orjson.dumps(asked, default=str))
                 if column is None
-                else digest_of_value(scored.row, column)
+                else digest_group_value(scored.row, column)
             )
             first, of_first = firsts.setdefault(key, (number, prompt))
             if prompt != of_first:
@@ -224,7 +224,8 @@ class ScoredTexts:
                 scored.score, scored.status, map(answer_text, answered.answers), strict=True
             )
             group.candidates.extend(
-                ResponseCandidate.of(number, place, *each) for place, each in enumerate(responses)
+                ResponseCandidate.from_response(number, place, *each)
+                for place, each in enumerate(responses)
             )
         return list(groups.values())
 

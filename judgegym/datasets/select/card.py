@@ -113,7 +113,7 @@ def check_places(options: SelectOptions) -> None:
         SettingsError: it may be somebody else's.
     """
     out, path = options.out, options.card_path
-    text = None if path is None else _text_of(path)
+    text = None if path is None else _read_text(path)
     why = None if text is None else not_ours(text, out.name)
     if why is not None:
         raise SettingsError(
@@ -122,7 +122,9 @@ def check_places(options: SelectOptions) -> None:
             "(none: no card)"
         )
     path = path or out.parent / CARD
-    if out.exists() and ((text := _text_of(path)) is None or not_ours(text, out.name) is not None):
+    if out.exists() and (
+        (text := _read_text(path)) is None or not_ours(text, out.name) is not None
+    ):
         raise SettingsError(
             f"--out: {out} exists, and no card ({path}) says that judgegym select has written it, "
             "so it is not "
@@ -130,7 +132,7 @@ def check_places(options: SelectOptions) -> None:
         )
 
 
-def _text_of(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         return path.read_text("utf-8", errors="replace")
     except FileNotFoundError:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judgegym.datasets.select.options import SelectOptions, complete, parser_of
+from judgegym.datasets.select.options import SelectOptions, complete, make_parser
 from judgegym.judges.config.exit_code import exit_code
 
-__all__ = ["main", "parser_of"]
+__all__ = ["main", "make_parser"]
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
@@ -24,7 +24,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Returns:
         The exit code.
     """
-    flags = parser_of(prog).parse_args(argv, SelectOptions())
+    flags = make_parser(prog).parse_args(argv, SelectOptions())
 
     def command() -> int:
         complete(flags)

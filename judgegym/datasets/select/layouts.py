@@ -266,7 +266,7 @@ class Rows:
         Raises:
             DataError: a turn holds what a message, or a column of messages in Parquet, cannot hold.
         """
-        more = next(filter(None, map(_beyond_text, turns)), None)
+        more = next(filter(None, map(_list_other_content, turns)), None)
         if more is not None and self._is_table:
             raise DataError(
                 f"{picked.place}: a message has {', '.join(more)}, for which Parquet has no column "
@@ -286,15 +286,15 @@ class Rows:
 
 
 def _text(picked: OutputRow, turns: Turns, what: str, role: str, hint: str = "") -> str:
-    if len(turns) == 1 and turns[0].role == role and not _beyond_text(turns[0]):
+    if len(turns) == 1 and turns[0].role == role and not _list_other_content(turns[0]):
         return turns[0].text
-    roles = ", ".join(" with ".join([turn.role, *_beyond_text(turn)]) for turn in turns)
+    roles = ", ".join(" with ".join([turn.role, *_list_other_content(turn)]) for turn in turns)
     raise DataError(
         f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the "
         f"{role}{hint}"
     )
 
 
-def _beyond_text(turn: Turn) -> list[str]:
+def _list_other_content(turn: Turn) -> list[str]:
     """What a turn has that no text can say: the fields of its message, and images."""
     return [*turn.more, *(["images"] if turn.images else [])]

@@ -62,7 +62,7 @@ class SelectOptions(argparse.Namespace):
         return self.rule.take == "pairs" and LAYOUTS[self.layout].takes == "labels"
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument

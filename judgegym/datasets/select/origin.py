@@ -19,14 +19,14 @@ from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.selection import Rule
-from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
+from judgegym.engine.runs.directory import METRICS, locate_run_directory, read_settings
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import DeclaredSetting
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.urls import without_credentials
+from judgegym.llm.urls import redact_credentials
 from judgegym.llm.wire import JSON
 
 _COLUMNS = ("prompt_column", "response_column", "context_column", "group_by")
@@ -50,13 +50,13 @@ class Origin:
     metrics: Mapping[str, JSON] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scored: Path) -> Origin:
+    def read(cls, scored: Path) -> Origin:
         """Read the run beside a scored file.
 
         Raises:
             RunDirectoryError: its settings are damaged.
         """
-        run = run_directory_of(scored)
+        run = locate_run_directory(scored)
         settings = read_settings(run)
         try:
             metrics = wire.loads((run / METRICS).read_bytes()) if settings else None
@@ -148,7 +148,7 @@ class Origin:
         known = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
         if isinstance(known, Mapping) and known:
             return {name: digest for name, digest in known.items() if isinstance(digest, str)}
-        judge_type = DatasetJudgeSettings.for_values(self.settings)
+        judge_type = DatasetJudgeSettings.select_class(self.settings)
         of_judge = {
             name: self.settings[name] for name in judge_type.model_fields if name in self.settings
         }
@@ -172,20 +172,27 @@ class Origin:
             for name, value in values.items()
             if name not in ("data", "out")
         )
-        return [without_credentials(data), f"--out={scored}", *said]
+        return [redact_credentials(data), f"--out={scored}", *said]
 
 
 def _differing(settings: Mapping[str, JSON]) -> dict[str, JSON]:
     """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
     policy = settings.get(_POLICY)
-    found = {name: value for name, value in _of_section(settings, ScoreSettings) if name != _POLICY}
+    found = {
+        name: value
+        for name, value in _iter_section_settings(settings, ScoreSettings)
+        if name != _POLICY
+    }
     if isinstance(policy, Mapping):
-        found |= {f"{_POLICY}.{name}": value for name, value in _of_section(policy, PolicySettings)}
+        found |= {
+            f"{_POLICY}.{name}": value
+            for name, value in _iter_section_settings(policy, PolicySettings)
+        }
     left_out = _MODELS if settings.get("offline") is True else ()
     return {name: value for name, value in found.items() if name not in left_out}
 
 
-def _of_section(
+def _iter_section_settings(
     settings: Mapping[str, JSON], declared: type[BaseModel]
 ) -> Iterator[tuple[str, JSON]]:
     for name, value in settings.items():
@@ -211,4 +218,4 @@ def _is_long(value: JSON) -> TypeGuard[str]:
 
 
 def _word(value: JSON) -> str:
-    return without_credentials(value) if isinstance(value, str) else wire.dumps(value).decode()
+    return redact_credentials(value) if isinstance(value, str) else wire.dumps(value).decode()

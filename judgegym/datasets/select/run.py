@@ -54,7 +54,7 @@ def run(options: SelectOptions, words: Sequence[str]) -> int:
 
 def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     """Read, select and write."""
-    origin = Origin.of(options.scored)
+    origin = Origin.read(options.scored)
     texts = ScoredTexts(
         options.scored, origin.columns(options), keep_thinking=options.keep_thinking
     )

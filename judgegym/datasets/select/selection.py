@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, TypeAlias
 
-from judgegym.datasets.rows.task import digest_of
+from judgegym.datasets.rows.task import digest_text
 from judgegym.datasets.select.candidates import DECIMALS, Group, ResponseCandidate
 
 SELECTED = "selected"
@@ -74,10 +74,10 @@ class Rule:
 
     def is_good(self, candidate: ResponseCandidate) -> bool:
         """Whether a response's score is `min_score` at least, to nine decimals."""
-        return self.min_score is None or score_of(candidate) >= round(self.min_score, DECIMALS)
+        return self.min_score is None or require_score(candidate) >= round(self.min_score, DECIMALS)
 
 
-def score_of(candidate: ResponseCandidate) -> float:
+def require_score(candidate: ResponseCandidate) -> float:
     """The score of a response that has one."""
     assert candidate.score is not None  # only responses with a score are compared
     return candidate.score
@@ -90,7 +90,7 @@ class Lengths:
     differences: Sequence[int] = ()
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair]) -> Lengths:
+    def from_pairs(cls, pairs: Sequence[Pair]) -> Lengths:
         """The differences of these pairs."""
         return cls([chosen.length - rejected.length for chosen, rejected in pairs])
 
@@ -149,7 +149,7 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     selection, every, plain = Selection(), list[_DrawnPair](), list[Pair]()
     for number, group in enumerate(groups):
         usable, left = _usable(group)
-        ranked = sorted(usable, key=lambda each: (-score_of(each), _lot(seed, group, each)))
+        ranked = sorted(usable, key=lambda each: (-require_score(each), _lot(seed, group, each)))
         if rule.take == "pairs":
             pairs, by_scores = _pairs(group, ranked, left, rule, seed)
             every += [_DrawnPair(pair, number, _lot(seed, group, *pair)) for pair in pairs]
@@ -166,7 +166,7 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
             selection.prompts[_reason(group, left)] += 1
     kept, reason = _kept(every, rule)
     selection.pairs = [each.pair for each in kept]
-    selection.lengths = Lengths.of(plain), Lengths.of(selection.pairs)
+    selection.lengths = Lengths.from_pairs(plain), Lengths.from_pairs(selection.pairs)
     of_responses = ({each for drawn in pairs for each in drawn.pair} for pairs in (every, kept))
     of_prompts = ({drawn.group for drawn in pairs} for pairs in (every, kept))
     for counts, (before, after) in (
@@ -181,7 +181,7 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
 
 def _lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
     """What a response of a prompt, or a pair, draws: the least wins."""
-    drawn = digest_of(
+    drawn = digest_text(
         b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8
     )
     return drawn[::-1]
@@ -239,7 +239,7 @@ def _pairs(
     """The pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
     margin = round(rule.margin, DECIMALS)
     apart = (
-        (pair, round(score_of(pair[0]) - score_of(pair[1]), DECIMALS))
+        (pair, round(require_score(pair[0]) - require_score(pair[1]), DECIMALS))
         for pair in combinations(ranked, 2)
     )
     possible = [pair for pair, difference in apart if difference > 0 and difference >= margin]
@@ -267,7 +267,7 @@ def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool
 
     def order(pair: Pair) -> tuple[float, int, float, bytes]:
         apart = abs(pair[0].length - pair[1].length) if by_length else 0
-        return -score_of(pair[0]), apart, score_of(pair[1]), _lot(seed, group, *pair)
+        return -require_score(pair[0]), apart, require_score(pair[1]), _lot(seed, group, *pair)
 
     return min(good, key=order)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.datasets.files.columns import is_parquet
-from judgegym.datasets.files.parquet import parts_of_tables
+from judgegym.datasets.files.parquet import encode_tables
 from judgegym.datasets.select.candidates import ResponseCandidate, ScoredTexts
 from judgegym.datasets.select.card import not_ours
 from judgegym.datasets.select.layouts import OutputRow, Rows
@@ -93,7 +93,7 @@ def _parquet(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
 
     schema = rows.schema()
     groups = iter(lambda: [rows.row(each) for each in islice(content, _AT_ONCE)], [])
-    return parts_of_tables(
+    return encode_tables(
         schema, (pyarrow.Table.from_pylist(group, schema=schema) for group in groups)
     )
 

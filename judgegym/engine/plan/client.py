@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from judgegym.engine.plan.tally import Load, Tally, add_load, price_request, role_of
+from judgegym.engine.plan.tally import Load, Tally, add_load, classify_role, price_request
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm import wire
 from judgegym.llm.at_once import holding
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost.budget import Budget
-from judgegym.llm.cost.images import tokens_of_images
+from judgegym.llm.cost.images import count_image_tokens
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import RequestRecord, current_component
 from judgegym.llm.responses.choices import choice_from_json
@@ -153,9 +153,9 @@ class DryRun:
         self.asks_for_several |= len(replies) > 1
         endpoint = settings.endpoints[0]
         self.clients[settings.title] = settings
-        role = role_of(settings, current_component().split("/"), self.parts)
+        role = classify_role(settings, current_component().split("/"), self.parts)
         shown = _SHOWN.get({})
-        prompt = float(tokens_of_images(messages, endpoint.api, endpoint.model))
+        prompt = float(count_image_tokens(messages, endpoint.api, endpoint.model))
         for message in messages:
             text = message["content"]
             prompt += count_once(text) + sum(
@@ -211,7 +211,7 @@ class DryClient(ChatClient):
         async def ask(record: RequestRecord) -> ChatResponse:
             answer = await send(record)
             return replace(
-                answer, choices=tuple(_with_classes(choice, keep) for choice in answer.choices)
+                answer, choices=tuple(_expand_classes(choice, keep) for choice in answer.choices)
             )
 
         return await super().call_beside(ask, *asked, keep=keep, **how)
@@ -258,7 +258,7 @@ def _level(reply: Mapping[str, Any]) -> None:
                 alternative["logprob"] = -math.log(len(token["top_logprobs"]))
 
 
-def _with_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
+def _expand_classes(choice: Choice, keep: Callable[[Choice], bool]) -> Choice:
     """A reward model's item with its number for each of as many classes as its judge expects."""
     item = wire.loads(choice.text)
     numbers = (

@@ -89,7 +89,7 @@ def price_request(prices: Prices, prompt: float, reply: float, cached_share: flo
         reply: tokens of the reply.
         cached_share: the share of the prompt that is in the endpoint's prefix cache.
     """
-    prices = prices.for_prompt(round(prompt))
+    prices = prices.select_tier(round(prompt))
     if prices.input is None or prices.output is None:
         return None
     cached = prices.input if prices.cached_input is None else prices.cached_input
@@ -97,7 +97,7 @@ def price_request(prices: Prices, prompt: float, reply: float, cached_share: flo
     return (prompt * input_price + reply * prices.output) / 1e6
 
 
-def role_of(settings: ChatSettings, scopes: Iterable[str], parts: frozenset[str]) -> Role:
+def classify_role(settings: ChatSettings, scopes: Iterable[str], parts: frozenset[str]) -> Role:
     """The role of a call.
 
     Args:

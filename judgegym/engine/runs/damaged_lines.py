@@ -192,14 +192,14 @@ def mend_lines(
             tally.note_damage(raw, fault)
             whole = list(_whole_objects(line, read)) if salvage else []
             lost += sum(len(part.data) for part, _ in whole) < len(raw.data.strip())
-        readable = b"".join(_with_newline(part.data) for part, _ in whole)
+        readable = b"".join(_add_newline(part.data) for part, _ in whole)
         if readable != raw.data:
             mended.edit(raw, readable)
             number = itertools.count(line.number + len(whole))
         for part, value in whole:
             tally.readable += 1
             yield (
-                replace(part, data=_with_newline(part.data)) if readable != raw.data else part,
+                replace(part, data=_add_newline(part.data)) if readable != raw.data else part,
                 value,
             )
     tally.check()
@@ -232,7 +232,7 @@ def _whole_objects(line: RawLine, read: ReadLine[T]) -> Iterator[tuple[RawLine, 
         number, offset, start = number + 1, offset + end - start + 1, end
 
 
-def _with_newline(data: bytes) -> bytes:
+def _add_newline(data: bytes) -> bytes:
     """A line with its newline."""
     return data if data.endswith(b"\n") else data + b"\n"
 

@@ -35,7 +35,7 @@ from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.lines import LOCK, LineWriter, RawLine
 from judgegym.engine.runs.log import RunLog
 from judgegym.engine.runs.recorded_calls import BATCHES, CALLS, PACKED_CALLS
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.explaining import suggestion
 from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.config.removed_values import in_file, refusals, take_removed, unknown_settings
@@ -133,16 +133,14 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
     return {str(name): value for name, value in found.items()}
 
 
-def _without_removed(
-    run: Path, earlier: Mapping[str, JSON], settings: BaseModel
-) -> dict[str, JSON]:
+def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
     """The settings of a run that is resumed, without those that were removed.
 
     Raises:
         RunDirectoryError: one had another value than the one that is now constant, or a name is
             unknown.
     """
-    model, file = with_all_choices(type(settings)), run / CONFIG
+    model, file = expand_choices(type(settings)), run / CONFIG
     remaining, taken = take_removed(model, earlier)
     refused = refusals(in_file(taken, file), settings, prefix="")
     unknown = unknown_settings(model, remaining)
@@ -217,7 +215,7 @@ def new_path(*parts: str) -> Path:
     return path
 
 
-def run_directory_of(path: Path) -> Path:
+def locate_run_directory(path: Path) -> Path:
     """Return the run directory of a file of groups: beside it, with the ending `.run`."""
     return path.with_suffix(".run")
 
@@ -330,9 +328,7 @@ class RunDirectory:
         settings: BaseModel | None,
     ) -> None:
         stored = read_settings(path)
-        earlier: JSON = (
-            dict(stored) if settings is None else _without_removed(path, stored, settings)
-        )
+        earlier: JSON = dict(stored) if settings is None else _drop_removed(path, stored, settings)
         differences = [
             f"{name}: {was!r} then, {value!r} now{_as_it_was(name, was)}"
             for name, value in matters.items()
@@ -397,17 +393,17 @@ class RunDirectory:
 _UID = re.compile(r"row-([1-9][0-9]*)(?:/([1-9][0-9]*))?")
 
 
-def uid_of_row(row: int) -> str:
+def make_row_uid(row: int) -> str:
     """The id of a row, which is also that of its only response."""
     return f"row-{row + 1}"
 
 
-def uid_of_response(row: int, number: int) -> str:
+def make_response_uid(row: int, number: int) -> str:
     """The id of one of a row's several responses."""
-    return f"{uid_of_row(row)}/{number + 1}"
+    return f"{make_row_uid(row)}/{number + 1}"
 
 
-def response_of_uid(uid: object) -> tuple[int, int | None] | None:
+def parse_response_uid(uid: object) -> tuple[int, int | None] | None:
     """The row of a response, and its number if the row has several; `None` for what is no such id."""
     found = _UID.fullmatch(uid) if isinstance(uid, str) else None
     return (

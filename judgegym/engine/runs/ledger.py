@@ -31,7 +31,7 @@ from judgegym.engine.runs.recorded_calls import (
     CALLS,
     Texts,
     call_line,
-    file_of,
+    locate_image,
     read_answer,
     recorded_call,
     unpack,
@@ -291,7 +291,7 @@ class CallLedger:
             if image.is_local
         ]
         for image in images if self.texts is not None else ():
-            path = self._run.path / file_of(image)
+            path = self._run.path / locate_image(image)
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)
                 write_atomic(path, image.data)
@@ -324,13 +324,13 @@ class CallKeys(Counter[str]):
 
     def begun(self, asked: CallKey) -> str:
         """The key of a call that begins."""
-        request = digest_of(asked)
+        request = digest_request(asked)
         self[request] += 1
         return f"{request}.{self[request]}"
 
     def following(self, asked: CallKey) -> str:
         """The key that this call would have if it began now."""
-        request = digest_of(asked)
+        request = digest_request(asked)
         return f"{request}.{self[request] + 1}"
 
 
@@ -430,7 +430,7 @@ class LedgerOfRow:
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
 
-def digest_of(asked: CallKey) -> str:
+def digest_request(asked: CallKey) -> str:
     """Of what a call asks, which calls that ask the same have in common."""
     shape: JSON = [
         asked.component,

@@ -39,7 +39,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse
-from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.urls import redact_credentials, redact_secret_fields
 from judgegym.llm.wire import JSON, Image, Message, Role
 
 CALLS, PACKED_CALLS, IMAGES, BATCHES = "calls.jsonl", "calls.jsonl.gz", "images", "batches.jsonl"
@@ -81,14 +81,14 @@ class RecordedCall:
     verdict_at: tuple[int, int] | None = None
 
     @property
-    def is_of_policy(self) -> bool:
+    def is_policy_call(self) -> bool:
         """Whether it is a call to the policy, and not to a judge."""
         return self.component.rpartition("/")[2] == "policy"
 
 
-def file_of(image: Image) -> str:
+def locate_image(image: Image) -> str:
     """The file of an image in the run directory, or its address."""
-    return f"{IMAGES}/{image.name}" if image.is_local else without_credentials(image.url)
+    return f"{IMAGES}/{image.name}" if image.is_local else redact_credentials(image.url)
 
 
 class Texts:
@@ -103,7 +103,7 @@ class Texts:
         """A message as it is written."""
         content, written = message["content"], dict[str, JSON](role=message["role"])
         if images := message.get("images"):
-            written["images"] = [{"mark": each.mark, "url": file_of(each)} for each in images]
+            written["images"] = [{"mark": each.mark, "url": locate_image(each)} for each in images]
         if len(content) < _LONG:
             return {**written, "content": content}
         name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -157,7 +157,7 @@ def call_line(
     }
     if texts is not None:
         line["messages"] = [texts.written(message) for message in asked.messages]
-    line |= {"parameters": without_secret_fields(asked.parameters), "answer": answer}
+    line |= {"parameters": redact_secret_fields(asked.parameters), "answer": answer}
     try:
         return orjson.dumps({"call": line}, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate in a message

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
-from judgegym.engine.settings.env import ConfigT, without_secrets
+from judgegym.engine.settings.env import ConfigT, dump_public
 from judgegym.engine.settings.plan import PLAN_HELP, PlanTokens
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
@@ -61,7 +61,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     _stand_ins: frozenset[str] = frozenset()
     _verb: Verb = "evaluate"
 
-    def of_verb(self, verb: Verb) -> Self:
+    def select_verb(self, verb: Verb) -> Self:
         """A copy of these settings for a verb; without it they are those of `evaluate`."""
         settings = self.model_copy()
         settings._verb = verb
@@ -123,7 +123,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         return sections
 
     def _section(self, section: BaseModel) -> dict[str, JSON]:
-        public = without_secrets(section)
+        public = dump_public(section)
         kept = (
             name for name in public if name not in BUDGETS and uses(self._verb, type(section), name)
         )
@@ -139,7 +139,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         names = [f"env.{each.name}" for each in shaping if each.name not in idle]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
-        gold = _code_of_gold_judge(public)
+        gold = _digest_gold_judge(public)
         return {
             **{name: wire.lookup(public, name) for name in expanded},
             **gold,
@@ -156,11 +156,11 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         }
         return {
             **usual,
-            **_code_of_gold_judge(self.public()),
+            **_digest_gold_judge(self.public()),
         }  # a run may get a gold judge when it is resumed
 
 
-def _code_of_gold_judge(public: JSON) -> dict[str, JSON]:
+def _digest_gold_judge(public: JSON) -> dict[str, JSON]:
     """The digest or package of a gold judge that is not built in, by dotted name."""
     names = [f"env.gold_judge.{name}" for name in sorted(CODE_SETTINGS)]
     return {name: code for name in names if (code := wire.lookup(public, name)) is not None}

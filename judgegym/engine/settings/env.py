@@ -22,11 +22,11 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.thinking import ThinkingSettings
 from judgegym.llm.urls import (
+    redact_credentials,
+    redact_secret_fields,
     secrets_in_fields,
     secrets_in_url,
     split_urls,
-    without_credentials,
-    without_secret_fields,
 )
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.settings import AlarmSettings, MonitorSettings
@@ -207,7 +207,7 @@ class EnvConfig(
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 
 
-def without_secrets(model: BaseModel) -> dict[str, JSON]:
+def dump_public(model: BaseModel) -> dict[str, JSON]:
     """The settings as JSON, without secrets: API keys, headers, what of URLs and request fields is secret.
 
     In lists of models the default names of keys' variables are left out, too.
@@ -220,18 +220,18 @@ def without_secrets(model: BaseModel) -> dict[str, JSON]:
     dumped: dict[str, JSON] = model.model_dump(mode="json", exclude=secret)
     for name, value in dumped.items():
         if isinstance(value, str):
-            dumped[name] = without_credentials(value)
+            dumped[name] = redact_credentials(value)
         elif name.endswith("extra_body"):
-            dumped[name] = without_secret_fields(value)
+            dumped[name] = redact_secret_fields(value)
         models = getattr(model, name)
         if isinstance(models, list) and any(isinstance(item, BaseModel) for item in models):
-            dumped[name] = [_without_variable(item) for item in models]
+            dumped[name] = [_drop_variable_name(item) for item in models]
     return dumped
 
 
-def _without_variable(model: BaseModel) -> dict[str, JSON]:
+def _drop_variable_name(model: BaseModel) -> dict[str, JSON]:
     """One model of a list, without the default name of its key's variable."""
-    dumped = without_secrets(model)
+    dumped = dump_public(model)
     if (
         "api_key_env" not in model.model_fields_set
     ):  # a key whose variable is named may be sent to any host

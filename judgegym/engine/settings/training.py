@@ -121,7 +121,7 @@ def refuse_ignored(argv: Sequence[str]) -> None:
             raise _refusal(name, "command line")
 
 
-def without_ignored(source: SettingsSource) -> SettingsSource:
+def drop_ignored(source: SettingsSource) -> SettingsSource:
     """A source without such settings; a warning names those that a file holds.
 
     Raises:

@@ -54,7 +54,7 @@ def console(*, stderr: bool = False) -> Console:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
-        def on_broken_pipe(self) -> None:
+        def handle_broken_pipe(self) -> None:
             raise  # it is called while the error is handled; rich's own exits with 1
 
     return Terminal(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)

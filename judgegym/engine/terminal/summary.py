@@ -55,7 +55,7 @@ class Outcome:
     is_fault: bool = False
 
     @classmethod
-    def of(
+    def from_metric(
         cls, words: str, metric: str, *, unit: Unit = "share", is_fault: bool = False
     ) -> Outcome:
         """Make a line of one metric."""
@@ -208,11 +208,11 @@ def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: 
     if value is None:
         usual = "no row adds to it in record_metrics" if counted else "no row counts"
         return SummaryLine(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
-    interval = interval_of(metrics, name)
+    interval = format_interval(metrics, name)
     return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, of, name))))
 
 
-def interval_of(metrics: Metrics, name: str, unit: Unit = "number") -> str:
+def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
     """The 95 % interval of a metric, in words; empty without one."""
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
     if low is not None and metrics.observations.get(name) == 1:
@@ -257,7 +257,7 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
         return SummaryLine(outcome.words, "", ", ".join(shown))
     ((name, value),) = values.items()
     return SummaryLine(
-        outcome.words, number(value, outcome.unit), interval_of(metrics, name, outcome.unit)
+        outcome.words, number(value, outcome.unit), format_interval(metrics, name, outcome.unit)
     )
 
 
@@ -280,13 +280,13 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
         is_unknown = f"{prefix}/{role}_cost_usd" in metrics.unknown
         if not is_unknown and "cost_usd" not in found:
             continue
-        calls = _with_cached(found.get("calls"), found.get("cached_calls"), "calls")
+        calls = _add_cached(found.get("calls"), found.get("cached_calls"), "calls")
         requests = found.get("requests")  # retries included, and none for a call from the cache
         if requests is not None and requests != found.get("calls", 0) - found.get(
             "cached_calls", 0
         ):
             calls += f" in {requests:,.0f} requests"
-        prompt = _with_cached(
+        prompt = _add_cached(
             found.get("prompt_tokens"), found.get("cached_prompt_tokens"), "tokens in"
         )
         out = f"{found['completion_tokens']:,.0f} out" if "completion_tokens" in found else ""
@@ -295,7 +295,7 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
     return lines
 
 
-def _with_cached(count: float | None, cached: float | None, what: str) -> str:
+def _add_cached(count: float | None, cached: float | None, what: str) -> str:
     if count is None:
         return ""
     return f"{count:,.0f} {what}" + (f" ({cached:,.0f} cached)" if cached else "")

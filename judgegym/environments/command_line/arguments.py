@@ -16,18 +16,18 @@ from pydantic import BaseModel
 
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import secrets
-from judgegym.engine.settings.training import refuse_ignored, without_ignored
+from judgegym.engine.settings.training import drop_ignored, refuse_ignored
 from judgegym.engine.settings.verbs import Verb
-from judgegym.environments.command_line.offline import apply_offline, with_replicas
+from judgegym.environments.command_line.offline import apply_offline, expand_replicas
 from judgegym.environments.command_line.program import CommandLine
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
 from judgegym.judges.config.reading.choices import chosen_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.cost.budget import Expense
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.urls import redact_credentials, redact_secret_fields
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ LoadedEnv: TypeAlias = "LoadedSettings[EnvSettings[Any]]"
 _STRICT_SOURCES = ("command line", "environment variable")
 
 
-def of_verb(
+def select_verb_settings(
     sources: Sequence[SettingsSource], settings_type: type[SourcedSettings], verb: Verb
 ) -> list[SettingsSource]:
     """The sources with only the settings that the verb uses; unknown settings stay, to be refused later.
@@ -50,7 +50,7 @@ def of_verb(
     """
     others = {
         setting.name: " and ".join(setting.verbs)
-        for setting in declared_settings(with_all_choices(settings_type))
+        for setting in declared_settings(expand_choices(settings_type))
         if not setting.is_used_by(verb)
     }
     refused: list[str] = []
@@ -105,7 +105,7 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
     notes: list[str] = []
 
     def reshape(sources: list[SettingsSource]) -> list[SettingsSource]:
-        sources = with_replicas([without_ignored(source) for source in sources])
+        sources = expand_replicas([drop_ignored(source) for source in sources])
         sources, said = apply_offline(sources, chosen, env_type.spec.offline_samples)
         notes.extend(said)
         if verb == "process":
@@ -115,12 +115,14 @@ def load_settings(env_type: EnvType, argv: Sequence[str], *, verb: Verb) -> Load
                     "process", {f"env.{name}": value for name, value in defaults.items()}
                 )
             )
-        return of_verb(sources, of_env, verb)
+        return select_verb_settings(sources, of_env, verb)
 
     refuse_ignored(argv)
     chosen = chosen_settings(of_env, argv)
     loaded = load(of_env, argv, prog=verb, verb=verb, reshape=reshape)
-    return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
+    return replace(
+        loaded, settings=loaded.settings.select_verb(verb), notes=(*notes, *loaded.notes)
+    )
 
 
 def settings_type(env_type: EnvType) -> type[EnvSettings[Any]]:
@@ -150,7 +152,7 @@ def resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None 
     second line says that they must be given again. Without them it asks for a key; it never sends a
     placeholder as one.
     """
-    words, hint = without_secrets(loaded.settings, typed.settings)
+    words, hint = redact_command_line(loaded.settings, typed.settings)
     env = loaded.settings.env
     is_beside_groups = (
         loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None
@@ -170,7 +172,7 @@ def resume_command(loaded: LoadedEnv, typed: CommandLine, spent: Expense | None 
     return typed.again(words if spent is None else env.larger(words, spent, "env.")) + hint
 
 
-def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
+def redact_command_line(settings: BaseModel, words: Sequence[str]) -> tuple[list[str], str]:
     """The words of a command line without keys, and a line to stand below it that says which flags are left out.
 
     Args:
@@ -191,11 +193,11 @@ def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str
             continue
         given = wire.as_json(value) if value.startswith(("{", "[")) else None
         public = _public(given)
-        if public != without_secret_fields(given):
+        if public != redact_secret_fields(given):
             left_out.append(f"the keys of {flag}")
         if public != given:
             word = f"{word.removesuffix(value)}{wire.dumps(public).decode()}"
-        shown.append(without_credentials(_without(keys, word)))
+        shown.append(redact_credentials(_without(keys, word)))
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
     return shown, hint
 
@@ -206,12 +208,12 @@ def _public(value: JSON) -> JSON:
         return [_public(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return without_secret_fields(
+    return redact_secret_fields(
         {name: _public(item) for name, item in value.items() if not name.endswith("api_key")}
     )
 
 
-def without_retry_failed(typed: CommandLine) -> CommandLine:
+def drop_retry_failed(typed: CommandLine) -> CommandLine:
     """The command line that continues the whole run; the last word counts if a file says --retry_failed."""
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
     return replace(

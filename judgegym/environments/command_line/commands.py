@@ -20,8 +20,8 @@ from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import (
     EnvType,
     LoadedEnv,
+    drop_retry_failed,
     resume_command,
-    without_retry_failed,
 )
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
@@ -55,7 +55,7 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
         return await _planned(env_type, loaded)
     config = loaded.settings.env  # gets the run directory, which the resume command names
     if config.data_dir_to_save_evals is None:
-        names = evaluating.names_of_models(loaded.settings)
+        names = evaluating.list_model_names(loaded.settings)
         config.data_dir_to_save_evals = str(runs.new_path(env_type.spec.name, *names))
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
@@ -79,7 +79,7 @@ async def evaluate(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> 
         )
         return 0
     what = "To finish it" if result.is_unfinished else "To retry the failed rows"
-    again = without_retry_failed(typed) if result.is_unfinished else typed
+    again = drop_retry_failed(typed) if result.is_unfinished else typed
     terminal.warn(
         f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}"
     )
@@ -102,7 +102,7 @@ async def serve(env_type: EnvType, loaded: LoadedEnv, typed: CommandLine) -> int
         )
     if loaded.settings.plan:
         return await _planned(env_type, loaded)
-    settle(loaded.settings, lambda: _new_directory_of_serve(env_type, loaded))
+    settle(loaded.settings, lambda: _make_serve_directory(env_type, loaded))
     async with _opened(env_type, loaded, "serve") as env:
         api = RolloutApi(config.rollout_server_url, env.clients.session)
         connection = TrainerConnection(api, config, config.wandb_name or env_type.spec.name)
@@ -187,6 +187,6 @@ async def _opened(
             yield open_environment(env_type, settings, clients, verb)
 
 
-def _new_directory_of_serve(env_type: EnvType, loaded: LoadedEnv) -> Path:
-    path = runs.new_path("serve", env_type.spec.name, *evaluating.names_of_models(loaded.settings))
+def _make_serve_directory(env_type: EnvType, loaded: LoadedEnv) -> Path:
+    path = runs.new_path("serve", env_type.spec.name, *evaluating.list_model_names(loaded.settings))
     return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, cast
 
 from judgegym.engine import terminal
-from judgegym.engine.command import exit_code_of, run_command, settings_to_run
+from judgegym.engine.command import run_command, run_to_exit_code, settings_to_run
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import (
     GROUPS,
@@ -48,7 +48,9 @@ def main(
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = " ".join(arguments[:1])
-    return exit_code_of(verb, lambda: _run(env_type, program or Program.of_script(), arguments))
+    return run_to_exit_code(
+        verb, lambda: _run(env_type, program or Program.from_script(), arguments)
+    )
 
 
 def _run(env_type: EnvType, program: Program, arguments: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.scorers.stand_in import references
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.urls import without_credentials
+from judgegym.llm.urls import redact_credentials
 from judgegym.offline import running_stand_ins
 
 SOURCE = "--offline"
@@ -118,7 +118,7 @@ def _asked(typed: Values) -> dict[str, str]:
         "openai.replicas": "the policy of openai.replicas",
     }
     return {
-        name: words.format(without_credentials(str(typed[name])))
+        name: words.format(redact_credentials(str(typed[name])))
         for name, words in asked.items()
         if typed.get(name)
     }
@@ -250,7 +250,7 @@ async def running(
 _OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key", "extra_headers"})
 
 
-def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
+def expand_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
     """The sources, in order of priority, with each list of servers as replicas.
 
     In a source of higher priority, a setting for all servers applies to each of them, and a base

@@ -24,7 +24,7 @@ from judgegym.engine.plan.lines import total_words
 from judgegym.engine.plan.planning import PlanOptions, PlanSource, plan_run, planning
 from judgegym.engine.records import read_sample
 from judgegym.engine.runs.damaged_lines import read_lines
-from judgegym.engine.runs.directory import SAMPLES, run_directory_of
+from judgegym.engine.runs.directory import SAMPLES, locate_run_directory
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import EnvType
@@ -71,7 +71,7 @@ async def show_plan(env_type: EnvType, settings: EnvSettings[Any]) -> None:
         seed=settings.env.seed,
         budget=settings.env,
         batch_share=settings.env.batch_share,
-        run=_run_of(settings),
+        run=_find_resumed_run(settings),
     )
     async with _opened(env_type, settings, dry) as env:
         source = _Evaluation(env, dry) if settings.verb == "evaluate" else _Groups(env, dry)
@@ -95,7 +95,7 @@ async def _opened(
                 yield open_environment(env_type, settings, clients, settings.verb)
 
 
-def _run_of(settings: EnvSettings[Any]) -> Path | None:
+def _find_resumed_run(settings: EnvSettings[Any]) -> Path | None:
     """The directory of the run that is resumed; `None` for a new one."""
     is_of_groups = settings.verb != "evaluate"
     place = (
@@ -104,7 +104,7 @@ def _run_of(settings: EnvSettings[Any]) -> Path | None:
         else settings.env.data_dir_to_save_evals
     )
     path = Path(place).expanduser() if settings.resume and place is not None else None
-    return run_directory_of(path) if path is not None and is_of_groups else path
+    return locate_run_directory(path) if path is not None and is_of_groups else path
 
 
 class _Evaluation(PlanSource):

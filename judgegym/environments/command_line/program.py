@@ -33,7 +33,7 @@ class Program:
     environment: tuple[str, ...] = ()
 
     @classmethod
-    def of_script(cls) -> Program:
+    def from_script(cls) -> Program:
         """The script that this process runs."""
         return cls(("python", sys.argv[0]), (sys.executable, sys.argv[0]))
 

@@ -41,8 +41,8 @@ from judgegym.environments.evaluate.metrics import (
 )
 from judgegym.environments.evaluate.results import (
     EvaluatedRows,
+    make_summary,
     metrics_file,
-    summary_of,
     write_results,
 )
 from judgegym.environments.evaluate.row import RowRunner
@@ -50,7 +50,7 @@ from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_ea
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.reports.labels.file import read_labels
-from judgegym.reports.results.answers import subject_of
+from judgegym.reports.results.answers import name_subject
 from judgegym.reports.run_page.page import write_report_after
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Evaluation(Generic[TaskT, DetailT]):
     def path(self) -> Path:
         """Return the run directory that the settings name, or a new one."""
         env = self.env
-        named, names = env.config.data_dir_to_save_evals, names_of_models(env.settings)
+        named, names = env.config.data_dir_to_save_evals, list_model_names(env.settings)
         return Path(named).expanduser() if named else runs.new_path(env.spec.name, *names)
 
     async def run(
@@ -243,7 +243,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         problem = too_many_failures(computed.metrics, outcomes, env.config.max_judge_error_rate)
         if (
             problem is not None
-            and runner.answers_of is not None
+            and runner.answers_run is not None
             and outcomes.statuses[POLICY_FAILED]
         ):
             problem += (
@@ -280,7 +280,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             *failure_notices(outcomes, path, policy_is_judge=env.config.policy_is_judge),
             *notices,
         )
-        summary = summary_of(
+        summary = make_summary(
             env,
             self.title,
             computed,
@@ -324,7 +324,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         async def judge(task: TaskT) -> Sample[DetailT]:
             return readable(env, headline, task, await runner.finish(task))
 
-        def end_of(task: TaskT, sample: Sample[DetailT]) -> RowEnd:
+        def make_row_end(task: TaskT, sample: Sample[DetailT]) -> RowEnd:
             # Completions of another run may be judged again: that their policy failed there says
             # nothing of now.
             failed_before = sample.policy_error is not None and not sample.run.policy_calls
@@ -356,7 +356,7 @@ class Evaluation(Generic[TaskT, DetailT]):
                         saved.tasks,
                         numbers,
                         judge,
-                        end_of,
+                        make_row_end,
                         record,
                         ledger,
                         in_flight=in_flight,
@@ -418,8 +418,8 @@ async def evaluate_during_training(evaluation: Evaluation[Any, Any], step: int) 
     return result.metrics
 
 
-def names_of_models(settings: EnvSettings[Any]) -> tuple[str, ...]:
+def list_model_names(settings: EnvSettings[Any]) -> tuple[str, ...]:
     """Return the names of what is evaluated and of its judge, for the run directory."""
     judge, answers = settings.env.judge_run_name(), settings.env.model_answers
-    subject = settings.openai.model_name if answers is None else subject_of(answers)
+    subject = settings.openai.model_name if answers is None else name_subject(answers)
     return (settings.env.run_name(subject), *([judge] if judge is not None else []))

@@ -44,12 +44,12 @@ from judgegym.judges.core.judgment import Status
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.juries import PARTS as JUDGES_REPORT
 from judgegym.reports.juries import JudgesReport, report_cascade, report_jury
 from judgegym.reports.labels.correction import CORRECTED, Correction, correct_run
 from judgegym.reports.labels.file import Labels
-from judgegym.reports.labels.rendering import section_of
+from judgegym.reports.labels.rendering import make_section
 from judgegym.reports.results.run import SavedRun
 
 _LONGEST_VALUE = 200
@@ -142,7 +142,7 @@ def metrics_file(
         name=env.spec.name,
         subject=runner.subject,
         judge=runner.judge_name,
-        sampling=sampling_of(
+        sampling=describe_sampling(
             config if runner.asks_policy else None, None if config.policy_is_judge else config
         ),
         prompts=config.prompt_digests(),
@@ -152,13 +152,13 @@ def metrics_file(
         words=env.spec.headline[1],
         notes={f"eval/{name}": note for name, note in env.spec.metric_notes.items()},
     )
-    more: dict[str, JSON] = {} if runner.answers_of is None else {"answers_of": runner.answers_of}
+    more: dict[str, JSON] = {} if runner.answers_run is None else {"answers_of": runner.answers_run}
     if anchors is not None:
         more["anchors"] = anchors.to_json()
-    return file_of(measured, rows, metrics, notices=notices, tables=tables, more=more)
+    return make_metrics_content(measured, rows, metrics, notices=notices, tables=tables, more=more)
 
 
-def sampling_of(
+def describe_sampling(
     policy: CompletionSettings | None, judge: JudgeSettings | None
 ) -> Mapping[str, JSON]:
     """How the models were sampled that a run has asked; `None` for one that it has not."""
@@ -176,7 +176,7 @@ def sampling_of(
     }
 
 
-def file_of(
+def make_metrics_content(
     measured: RunFacts,
     rows: EvaluatedRows,
     metrics: Metrics,
@@ -269,12 +269,12 @@ async def write_results(
         )
     elif (
         isinstance(config, AnyJudgeSettings)
-        and (cascade := config.of_kind(CascadeSettings)) is not None
+        and (cascade := config.match_settings(CascadeSettings)) is not None
     ):
         report = await asyncio.to_thread(lambda: report_cascade(SavedRun.open(run.path), cascade))
     if report is not None:
         content["config_general"] = {
-            **mapping_of(content["config_general"]),
+            **mapping_or_empty(content["config_general"]),
             JUDGES_REPORT: asdict(report),
         }
         await run.write_metrics(content)
@@ -283,7 +283,7 @@ async def write_results(
     if labels is not None:
         correction = await asyncio.to_thread(lambda: correct_run(SavedRun.open(run.path), labels))
         content["config_general"] = {
-            **mapping_of(content["config_general"]),
+            **mapping_or_empty(content["config_general"]),
             CORRECTED: asdict(correction),
         }
         await run.write_metrics(content)
@@ -317,7 +317,7 @@ FAILURE_WORDS = {
 """What has failed, by the status of a row that does not count."""
 
 
-def summary_of(
+def make_summary(
     env: JudgedEnv[Any, Any, Any],
     title: str,
     computed: ComputedMetrics,
@@ -355,7 +355,7 @@ def summary_of(
             metrics, f"eval/{env.spec.headline[0]}", env.spec.headline[1], of=of, counted=finished
         ),
         sections=(
-            *([] if correction is None else [section_of(correction)]),
+            *([] if correction is None else [make_section(correction)]),
             *([] if judges is None else [judges.section()]),
             Section("outcomes", outcome_lines(env.spec.outcomes, metrics, "eval", faults=False)),
             Section("categories", category_lines(computed.categories)),

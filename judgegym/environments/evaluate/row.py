@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, runtime_checkable
 
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import TaskT
-from judgegym.data.task_list import uids_of
+from judgegym.data.task_list import list_uids
 from judgegym.engine.completions import (
     Completion,
     Conversation,
@@ -39,8 +39,8 @@ from judgegym.reports.results.answers import (
     JudgedAgain,
     RowAnswers,
     are_verdicts,
-    run_of,
-    subject_of,
+    find_run,
+    name_subject,
 )
 from judgegym.reports.results.run import SavedRun
 
@@ -86,9 +86,9 @@ class RowRunner(Generic[TaskT, DetailT]):
             SettingsError: the policy is needed, and its API key is missing.
         """
         env, path = self._env, self._env.config.model_answers
-        run_path = None if path is None else run_of(path)
+        run_path = None if path is None else find_run(path)
         if run_path is not None:
-            self._earlier = JudgedAgain(run_path, uids_of(tasks))
+            self._earlier = JudgedAgain(run_path, list_uids(tasks))
             self._earlier.check(tasks, env.conversations, self._refusal)
         elif path is not None:
             self._file = load_answers(path, tasks)
@@ -138,7 +138,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         if self._earlier is not None:
             return self._earlier.run.subject
         if env.config.model_answers is not None:
-            return subject_of(env.config.model_answers)
+            return name_subject(env.config.model_answers)
         return env.settings.openai.model_name if self.asks_policy else "answers of the dataset"
 
     @property
@@ -165,7 +165,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         )
 
     @property
-    def answers_of(self) -> JSON:
+    def answers_run(self) -> JSON:
         """Return which earlier run the completions are of, for `metrics.json`; `None` if they are of none."""
         return None if self._earlier is None else self._earlier.to_json()
 
@@ -200,7 +200,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, of_policy, judge_calls, tuple(of_user))
         sample = replace(sample, completions=completions, run=run)
-        return sample.with_judgment(judgment, invalid_score=env.spec.invalid_score)
+        return sample.replace_judgment(judgment, invalid_score=env.spec.invalid_score)
 
     async def _ask(self, task: TaskT) -> RowAnswers:
         """Hold all conversations of a row at once; where the policy failed in one, the row has none."""

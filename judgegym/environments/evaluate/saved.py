@@ -27,7 +27,7 @@ from typing import BinaryIO, Generic
 
 from judgegym.data.lazy_sequence import LazyMap
 from judgegym.data.rows import TaskT
-from judgegym.data.task_list import positions_of, uids_of
+from judgegym.data.task_list import index_uids, list_uids
 from judgegym.engine.records import FINISHED, Sample, SampleReader
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory
 from judgegym.engine.runs.lines import RawLine
@@ -113,7 +113,7 @@ class SavedRows(Generic[TaskT, DetailT]):
 
     def uids_with_lines(self) -> frozenset[str]:
         """Return the uids of the rows that have a line."""
-        return frozenset(compress(uids_of(self.tasks), self._statuses))
+        return frozenset(compress(list_uids(self.tasks), self._statuses))
 
     @property
     def are_complete(self) -> bool:
@@ -247,7 +247,7 @@ def read_earlier(
     Raises:
         RunDirectoryError: a line cannot be read, or its row is not among those of this run.
     """
-    numbers = positions_of(saved.tasks)
+    numbers = index_uids(saved.tasks)
     finished, changed, failed, former = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
 

@@ -111,7 +111,7 @@ def depends_on_group(env: JudgedEnv[Any, Any, Any]) -> bool:
     )
 
 
-async def judge_completions_of(
+async def judge_row_completions(
     env: JudgedEnv[Any, TaskT, Any],
     task: TaskT,
     rollouts: Sequence[Sequence[Completion]],
@@ -242,7 +242,7 @@ async def judge_together(
         kind: which one it is.
         task: what the completions answer, without them; a blank baseline is none.
         rollouts: the completions of each rollout of the group.
-        broken_off: see `judge_completions_of`.
+        broken_off: see `judge_row_completions`.
     """
     anchor = task.baseline if task.baseline and task.baseline.strip() else None
     found = [
@@ -319,7 +319,10 @@ def record_judged(
     if together is None:
         sample = Sample[Any](task.uid, task.category, task.question, tuple(completions))
         record_sample(
-            env, metrics, task, sample.with_judgment(judgment, invalid_score=env.spec.invalid_score)
+            env,
+            metrics,
+            task,
+            sample.replace_judgment(judgment, invalid_score=env.spec.invalid_score),
         )
         return
     score = 0.0 if judgment.score is None else judgment.score

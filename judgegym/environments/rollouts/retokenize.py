@@ -26,7 +26,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from judgegym.data.hub import why_out_of_reach
+from judgegym.data.hub import find_unreachable_reason
 from judgegym.engine.completions import Conversation
 from judgegym.environments.rollouts.groups import NoTokens, TokenSequence
 from judgegym.llm import wire
@@ -58,7 +58,7 @@ class Retokenizer:
             SettingsError: it cannot be loaded.
         """
         is_local = Path(self.name).exists()
-        unreachable = None if is_local else why_out_of_reach()
+        unreachable = None if is_local else find_unreachable_reason()
         from transformers import AutoTokenizer  # late: evaluation needs none
 
         try:
@@ -104,7 +104,7 @@ class Retokenizer:
                 return_token_type_ids=False,
             )["input_ids"]
             return [
-                TokenSequence(prompt, (*ids, self.end_of_turn) if ended else tuple(ids), None)
+                TokenSequence(prompt, (*ids, self.turn_end_token) if ended else tuple(ids), None)
                 for ids, ended in zip(found, stopped, strict=True)
             ]
 
@@ -143,7 +143,7 @@ class Retokenizer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     @cached_property
-    def end_of_turn(self) -> int:
+    def turn_end_token(self) -> int:
         """Return the token with which the template ends an assistant's turn; it may differ from `eos_token`.
 
         Raises:
@@ -244,7 +244,7 @@ class LlamaCpp:
             ids, _ = await self._flights.run(key, partial(self._tokenized, conversation))
         except EndpointError as error:
             if error.kind is not FailureKind.REJECTED:
-                raise error.of_another_call() from error
+                raise error.make_shared_error() from error
             raise NoTokens(
                 "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and "
                 "/tokenize are not "

@@ -18,7 +18,7 @@ from judgegym.engine.completions import Conversation, continued
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.contract import make_conversations
 from judgegym.environments.rollouts.groups import JudgedGroup, Rollout
-from judgegym.environments.rollouts.judging import judge_completions_of, rewards_by_turn
+from judgegym.environments.rollouts.judging import judge_row_completions, rewards_by_turn
 from judgegym.environments.simulated_user import user_calls
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.at_once import all_results
@@ -50,13 +50,13 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
             )
             rollouts, run = (
                 [rollout for rollout, _ in ends],
-                _with_turns(run, [runs for _, runs in ends]),
+                _add_turns(run, [runs for _, runs in ends]),
             )
     said = [rollout.completions for rollout in rollouts]
     failures = {
         number: why for number, each in enumerate(rollouts) if (why := each.failure) is not None
     }
-    judgments, rewards, together = await judge_completions_of(env, task, said, failures)
+    judgments, rewards, together = await judge_row_completions(env, task, said, failures)
     by_turn = rewards_by_turn(env, said, judgments) if env.config.reward_by == "turn" else None
     users = tuple(of_users)
     return JudgedGroup(
@@ -102,7 +102,7 @@ async def _converse(
     return rollout, runs
 
 
-def _with_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
+def _add_turns(first: CallRun, later: Sequence[Sequence[CallRun]]) -> CallRun:
     """Return what a group's requests have cost together; the slowest rollout's turns are waited for."""
     runs = [run for of_rollout in later for run in of_rollout]
     latency = max((sum(run.latency_s for run in of_rollout) for of_rollout in later), default=0.0)

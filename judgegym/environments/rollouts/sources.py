@@ -183,8 +183,8 @@ class ChatSource:
         try:
             sequences = await self._sequences(conversation, answer)
         except NoTokens as error:
-            if _lacks_those_of_refusals_alone(answer):
-                if self._may_be_of_the_text(answer):
+            if _has_only_tokenless_refusals(answer):
+                if self._may_lack_tokens(answer):
                     return None
                 raise NoTokens(_REFUSED) from error
             if self._settled == "chat":
@@ -197,7 +197,7 @@ class ChatSource:
             return None
         return sequences if self._settled == "chat" else None  # another group may have been faster
 
-    def _may_be_of_the_text(self, answer: ChatResponse) -> bool:
+    def _may_lack_tokens(self, answer: ChatResponse) -> bool:
         """Whether nothing yet shows that the endpoint gives tokens: this refused group may then have those of its text.
 
         It decides nothing for the run, and does not end it where the tokenizer is missing, which
@@ -307,7 +307,7 @@ def assistant_text(choice: Choice) -> str:
     return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
 
 
-def _lacks_those_of_refusals_alone(answer: ChatResponse) -> bool:
+def _has_only_tokenless_refusals(answer: ChatResponse) -> bool:
     """Whether the only completions without tokens are refused ones, which says nothing of the endpoint."""
     without = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
     return bool(without) and all(choice.state == "refused" for choice in without)

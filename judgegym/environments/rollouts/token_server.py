@@ -30,7 +30,7 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.ledger import CallInProgress, RequestRecord
 from judgegym.llm.reachability import Reachability
-from judgegym.llm.responses.outcome import checked, kind_of_exception, kind_of_status
+from judgegym.llm.responses.outcome import checked, find_exception_kind, find_status_kind
 from judgegym.llm.retries.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, Replica
 from judgegym.llm.usage import Usage
@@ -189,7 +189,7 @@ class TokenServer:
     def _failure(self, error: BaseException) -> EndpointError:
         """Convert a failure of Atropos' client."""
         status = error.status if isinstance(error, aiohttp.ClientResponseError) else None
-        kind = kind_of_exception(error) if status is None else kind_of_status(status)
+        kind = find_exception_kind(error) if status is None else find_status_kind(status)
         if isinstance(
             error, ValidationError
         ):  # an answer that Atropos cannot read, such as one that broke off

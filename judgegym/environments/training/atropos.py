@@ -64,7 +64,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(
-            load_tasks(env, "train"), config.seed, RowWeights.of(config)
+            load_tasks(env, "train"), config.seed, RowWeights.from_config(config)
         )
         self._pipeline.watch = self._watch
         self._evaluation: Evaluation[Any, Any] | None = None

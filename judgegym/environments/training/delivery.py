@@ -216,16 +216,16 @@ class Outbox:
                     "group_size": connection.config.group_size,
                     "batch_size": connection.trainer.batch_size,
                 }
-                arrival = by_counters(before, after, posted=len(groups), **sizes)
+                arrival = compare_counters(before, after, posted=len(groups), **sizes)
                 if arrival != "unknown":
                     return arrival
-                return self._by_content(
+                return self._find_last_group(
                     groups[-1], env_id, await insist(connection.api.latest_group)
                 )
             except (ApiUnavailable, ApiRefusal):
                 connection.joined.clear()
 
-    def _by_content(self, last: bytes, env_id: int, latest: Mapping[str, JSON]) -> Arrival:
+    def _find_last_group(self, last: bytes, env_id: int, latest: Mapping[str, JSON]) -> Arrival:
         """Look for the last group of a post at the end of the queue.
 
         The post before may have ended with the same texts, which tells nothing.
@@ -240,7 +240,7 @@ class Outbox:
         )
 
 
-def by_counters(
+def compare_counters(
     before: ApiStatus, after: ApiStatus, *, posted: int, group_size: int, batch_size: int
 ) -> Arrival:
     """Return whether the groups of a post were queued between two statuses of their environment, which made no other.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from judgegym.engine.runs.damaged_lines import mend_lines
-from judgegym.engine.runs.directory import RunDirectory, run_directory_of
+from judgegym.engine.runs.directory import RunDirectory, locate_run_directory
 from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.lines import RawLine, split_lines
@@ -138,13 +138,13 @@ def groups_path(named: str, *, resume: bool) -> Path:
     """
     free = path = Path(named).expanduser()
     if resume:
-        if path.exists() and not run_directory_of(path).exists():
+        if path.exists() and not locate_run_directory(path).exists():
             raise RunDirectoryError(
-                f"{path} cannot be resumed: its run directory {run_directory_of(path)} is not there"
+                f"{path} cannot be resumed: its run directory {locate_run_directory(path)} is not there"
             )
         return path
     number = 0
-    while free.exists() or run_directory_of(free).exists():
+    while free.exists() or locate_run_directory(free).exists():
         number += 1
         free = path.with_stem(f"{path.stem}_{number}")
     return free
@@ -164,7 +164,7 @@ def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> Non
     if config.data_dir_to_save_evals is None:
         groups = config.data_path_to_save_groups
         config.data_dir_to_save_evals = str(
-            new_directory() if groups is None else run_directory_of(Path(groups))
+            new_directory() if groups is None else locate_run_directory(Path(groups))
         )
 
 
@@ -187,7 +187,7 @@ def open_files(
     directory = (
         Path(config.data_dir_to_save_evals or "").expanduser()
         if groups is None
-        else run_directory_of(groups)
+        else locate_run_directory(groups)
     )
     if groups is not None:
         try:

@@ -30,7 +30,7 @@ from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.opening import MonitorPlace, open_monitor
 
 
-def monitor_of(
+def open_run_monitor(
     env: JudgedEnv[Any, Any, Any],
     run: RunDirectory,
     on_alarm: Callable[[Alarm], None] = lambda alarm: None,
@@ -49,7 +49,9 @@ def monitor_of(
         SettingsError: see `open_monitor`.
     """
     config, place = env.config, monitor_place(env, run.path)
-    cascade = config.of_kind(CascadeSettings) if isinstance(config, AnyJudgeSettings) else None
+    cascade = (
+        config.match_settings(CascadeSettings) if isinstance(config, AnyJudgeSettings) else None
+    )
     target = MonitorTarget(config.seed, config.judge_run_name(), every, cascade=cascade)
     return open_monitor(config, target, place, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 

@@ -49,7 +49,7 @@ from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, monitor_of
+from judgegym.environments.training.monitoring import monitor_group, open_run_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
@@ -57,7 +57,7 @@ from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
-from judgegym.reports.run_page.page import report_of, write_report_after
+from judgegym.reports.run_page.page import locate_report, write_report_after
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class ProcessRun:
             )
         for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
             (self._run.path / name).unlink(missing_ok=True)
-        self.monitor = monitor_of(env, self._run, every=config.monitor_every)
+        self.monitor = open_run_monitor(env, self._run, every=config.monitor_every)
         self._pipeline.watch = self._watch
         self._live = LiveFile(
             self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic
@@ -158,7 +158,9 @@ class ProcessRun:
         logger.info("%s", forecast(self._wanted - file.kept, config.group_size, self._rows))
         self._env.clients.begin_after(self._ledger.earlier)
         if self._ledger.is_resumed:
-            report_of(self.path).unlink(missing_ok=True)  # it would not fit the groups that come
+            locate_report(self.path).unlink(
+                missing_ok=True
+            )  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", file.kept, self._ledger.loss)
         at_once = min(config.rows_in_progress(worker_slots(self._env.settings)), self._wanted)
         try:
@@ -308,7 +310,7 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Sum
         title=f"{spec.name}: {processed.groups} groups",
         headline=headline_line(
             metrics,
-            f"train/{spec.metric_of_training}",
+            f"train/{spec.training_metric}",
             spec.headline[1],
             of=f"{processed.groups:,} groups",
             counted=processed.groups,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from judgegym.data.rows import TaskT
-from judgegym.data.task_list import epoch_order, positions_of, uids_of
+from judgegym.data.task_list import epoch_order, index_uids, list_uids
 from judgegym.engine.settings import EnvConfig
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
@@ -40,7 +40,7 @@ class RowWeights:
     flat_after: int = 2
 
     @classmethod
-    def of(cls, config: EnvConfig) -> RowWeights | None:
+    def from_config(cls, config: EnvConfig) -> RowWeights | None:
         """Return those of the settings; `None` if all rows are drawn equally often.
 
         Raises:
@@ -101,7 +101,7 @@ class EpochSampler(Generic[TaskT]):
                 if (
                     self._weights is None
                     or not left
-                    or not self._is_skipped(uids_of(self._rows)[place])
+                    or not self._is_skipped(list_uids(self._rows)[place])
                 ):
                     break  # of rows that are all skipped one is handed out after an epoch
                 self.skipped += 1
@@ -195,7 +195,7 @@ class EpochSampler(Generic[TaskT]):
         self._epoch = epoch
         self._rows = epoch_order(self._tasks, seed=self._seed, epoch=epoch)
         self._position = min(position, len(self._rows))
-        positions = positions_of(self._tasks)
+        positions = index_uids(self._tasks)
         self._again = [
             self._tasks[positions[uid]]
             for uid in unfinished

@@ -46,7 +46,7 @@ from judgegym.environments.training.delivery import Outbox, available_slots, wor
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, monitor_of
+from judgegym.environments.training.monitoring import monitor_group, open_run_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
@@ -56,7 +56,7 @@ from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm, AlarmStop, pause_s
-from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, lines_of
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, iter_live_lines
 from judgegym.monitoring.pause import Pause, PauseState
 from judgegym.reports.run_page.page import write_report_after
 from judgegym.reports.training.page import write_training_report
@@ -182,9 +182,9 @@ class ServeRun:
         self._source = open_source(env.settings, env.clients, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(
-            load_tasks(env, "train"), self._config.seed, RowWeights.of(self._config)
+            load_tasks(env, "train"), self._config.seed, RowWeights.from_config(self._config)
         )
-        headlines = dict.fromkeys((env.spec.metric_of_training, env.spec.headline[0]))
+        headlines = dict.fromkeys((env.spec.training_metric, env.spec.headline[0]))
         self._log = TrainingLog(self._config, retokenizer, headlines=tuple(headlines))
         self._keeps_calls = env.settings.keeps_rollout_calls
         open_ledger = partial(GroupLedger, keep=self._keeps_calls)
@@ -192,8 +192,8 @@ class ServeRun:
         self._disk = self._run.disk
         env.clients.begin_after(self._ledger.earlier)
         self._ledger.budget = env.clients.budget
-        self.monitor = monitor_of(env, self._run, self._alarmed)
-        for line in lines_of(self._run.path / MONITOR):
+        self.monitor = open_run_monitor(env, self._run, self._alarmed)
+        for line in iter_live_lines(self._run.path / MONITOR):
             if isinstance(row := line.get("row"), Mapping):
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
         self._pipeline.watch = self._watch

@@ -31,15 +31,15 @@ from judgegym.eval_environments.arena.ratings import (
     CandidateAnswer,
     GamesOfRow,
     RowGame,
-    games_of,
-    share_of_points,
+    list_played_games,
+    sum_points,
 )
 from judgegym.eval_environments.arena.standings import (
     Standings,
     add_metrics,
+    name_bounds,
     record_positions,
     winrate_name,
-    with_bounds,
 )
 from judgegym.eval_environments.models import (
     Candidate,
@@ -86,7 +86,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
         """Return whose answers are of a run, and the number of calls."""
         rows, asked = len(tasks), sum(candidate.asks_endpoint for candidate in self.candidates)
-        games = rows * self._arena.match.games_of_row(len(self.candidates))
+        games = rows * self._arena.match.count_row_games(len(self.candidates))
         counts = (
             f"{rows} rows, {len(self.candidates)} candidates: {rows * asked} answers to ask for, "
             f"{games} games"
@@ -97,9 +97,9 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, Candidat
         self, task: ArenaHardTask, candidate: str, reply: Completion | str
     ) -> CandidateAnswer:
         """Return what a candidate said."""
-        return CandidateAnswer.of(candidate, reply)
+        return CandidateAnswer.from_reply(candidate, reply)
 
-    def error_of(self, answer: CandidateAnswer) -> str | None:
+    def find_answer_error(self, answer: CandidateAnswer) -> str | None:
         """Return why a candidate has not answered."""
         return answer.error if answer.answer is None else None
 
@@ -145,11 +145,13 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
             "overall_winrate": "of all candidates together against the baseline; their ratings tell them apart"
         },
         outcomes=(
-            Outcome.of("both orders agree", "position_agreement_rate"),
-            Outcome.of("wrong answers", "wrong_answers", unit="count", is_fault=True),
-            Outcome.of("missing answers", "missing_answers", unit="count", is_fault=True),
-            Outcome.of("games without verdict", "games_failed", unit="count", is_fault=True),
-            Outcome.of(
+            Outcome.from_metric("both orders agree", "position_agreement_rate"),
+            Outcome.from_metric("wrong answers", "wrong_answers", unit="count", is_fault=True),
+            Outcome.from_metric("missing answers", "missing_answers", unit="count", is_fault=True),
+            Outcome.from_metric(
+                "games without verdict", "games_failed", unit="count", is_fault=True
+            ),
+            Outcome.from_metric(
                 "without a baseline", "prompts_without_baseline", unit="count", is_fault=True
             ),
         ),
@@ -197,7 +199,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         """Let completions play, one of each candidate."""
         said = zip(self.candidates, completions, strict=True)
         return await self.judge_answers(
-            task, [CandidateAnswer.of(candidate.name, text) for candidate, text in said]
+            task, [CandidateAnswer.from_reply(candidate.name, text) for candidate, text in said]
         )
 
     @cached_property
@@ -208,13 +210,13 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
             SettingsError: an API key is missing.
         """
 
-        def client_of(model: ModelSettings) -> ChatClient:
+        def get_model_client(model: ModelSettings) -> ChatClient:
             timeout_s = self.settings.openai.timeout
             return self.clients.open(
                 "policy", model.chat_settings(self.config, timeout_s=timeout_s)
             )
 
-        return open_candidates(self.models, self.config, client_of)
+        return open_candidates(self.models, self.config, get_model_client)
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:
@@ -225,15 +227,15 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]
     ) -> None:
         """Record the points that candidates take from the baseline and from each other, and what position does."""
-        games = games_of(sample.judgment)
-        kept, weight = share_of_points(BASELINE, games)
+        games = list_played_games(sample.judgment)
+        kept, weight = sum_points(BASELINE, games)
         if weight:
             metrics.ratio(self.spec.headline[0], weight - kept, weight, interval=True)
         by_pair: dict[frozenset[str], list[RowGame]] = {}
         for game in games:
             by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)
         for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
-            points, weight = share_of_points(one, by_pair.get(frozenset((one, other)), ()))
+            points, weight = sum_points(one, by_pair.get(frozenset((one, other)), ()))
             if weight:
                 metrics.ratio(winrate_name(one, other), points, weight, interval=True)
         record_positions(metrics, [game for game in games if game.decided == "judge"])
@@ -262,7 +264,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         played = await self.match.play(task, players)
         row = GamesOfRow(tuple(answers), played.games)
         tallies = {
-            player.candidate: share_of_points(player.candidate, row.decided) for player in players
+            player.candidate: sum_points(player.candidate, row.decided) for player in players
         }
         shares = {name: points / weight for name, (points, weight) in tallies.items() if weight}
         errors = "; ".join(
@@ -287,9 +289,9 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         self.standings = Standings(
             candidates, seed=self.config.seed, style=self.config.style_control
         )
-        metrics.expect("no candidate has met the baseline", *with_bounds(self.spec.headline[0]))
+        metrics.expect("no candidate has met the baseline", *name_bounds(self.spec.headline[0]))
         for one, other in combinations(self.standings.players, 2):
-            metrics.expect("they have not met", *with_bounds(winrate_name(one, other)))
+            metrics.expect("they have not met", *name_bounds(winrate_name(one, other)))
         metrics.expect("no game was judged", "first_position_advantage")
         metrics.expect("no pair was judged in both orders", "position_agreement_rate")
 

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, model_validator
 from typing_extensions import Self
 
 from judgegym.data.answers import CONVERSATIONS, answer_text, warn_unused_columns
-from judgegym.data.rows import Row, Split, by_uid, load_rows
+from judgegym.data.rows import Row, Split, index_by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Conversation
 from judgegym.engine.settings import SAMPLES
@@ -26,7 +26,7 @@ from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.answer_judge import EnvironmentJurySettings
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.spec import EnvSpec
-from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of
+from judgegym.eval_environments.models import Models, ModelSettings, join_names, list_urls
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.naming import slug
@@ -134,14 +134,14 @@ class ArenaHardConfig(EnvironmentJurySettings, ArenaJudgeSettings):
         """The base URLs of the judge and of the policy, or of the candidates."""
         asked = super().endpoints_asked(verb, policy)
         return (
-            AskedEndpoints(judge=asked.judge, policy=urls_of(self.candidates))
+            AskedEndpoints(judge=asked.judge, policy=list_urls(self.candidates))
             if self.candidates
             else asked
         )
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
-        return names_of(self.candidates) or policy
+        return join_names(self.candidates) or policy
 
 
 _QUESTION = ("prompt", "question")
@@ -208,14 +208,14 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
             baselines = config.eval_baseline_dataset or baselines
         loaded = load_rows(prompts, split=hub_split)
         warn_unused_columns(loaded, (_QUESTION,), CONVERSATIONS)
-        rows = by_uid(loaded)
-        answers = by_uid(load_rows(baselines, split=hub_split))
+        rows = index_by_uid(loaded)
+        answers = index_by_uid(load_rows(baselines, split=hub_split))
 
         def build(uid: str, row: Row) -> list[ArenaHardTask]:
             answer = answers.get(uid)
             return [] if answer is None else [arena_task(uid, row, answer)]
 
-        tasks = TaskList.of_several(rows, build)
+        tasks = TaskList.expand_rows(rows, build)
         if not tasks:
             raise DataError(
                 f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}"

@@ -63,7 +63,7 @@ class AgainstBaseline:
         self._judge = judge
         self._strong = float(STRONG_WEIGHT[protocol])
 
-    def games_of_row(self, candidates: int) -> int:
+    def count_row_games(self, candidates: int) -> int:
         """Return how many games a row of so many candidates has: two for each."""
         return 2 * candidates
 
@@ -77,7 +77,7 @@ class AgainstBaseline:
         if player.is_wrong:
             baseline = CandidateAnswer(BASELINE, task.baseline)
             return MatchResult(
-                (_without_a_call(player, baseline), _without_a_call(baseline, player))
+                (_make_invalid_game(player, baseline), _make_invalid_game(baseline, player))
             )
         with component(_name(player.candidate, BASELINE)):
             judgment = await self._judge.judge(task.judge_task(player.answer))
@@ -115,7 +115,7 @@ class Tournament:
         self._judge = judge
         self._settings = settings
 
-    def games_of_row(self, candidates: int) -> int:
+    def count_row_games(self, candidates: int) -> int:
         """Return how many games a row of so many candidates has at most, by the schedule."""
         return game_count(self._settings, candidates + 1)
 
@@ -137,9 +137,11 @@ class Tournament:
             meetings.extend(new)
             played.extend(games)
 
-        await play_round(planned(settings.schedule, len(places), settings.rounds_of(len(places))))
+        await play_round(
+            planned(settings.schedule, len(places), settings.count_rounds(len(places)))
+        )
         if settings.schedule == "swiss" and len(places) > 2:
-            for _ in range(1, settings.rounds_of(len(places))):
+            for _ in range(1, settings.count_rounds(len(places))):
                 if not all(each.has_result for each in played):
                     break
                 results = list(zip(meetings, played, strict=True))
@@ -147,9 +149,9 @@ class Tournament:
                 await play_round(
                     swiss_round(standing, Counter(pair(*meeting) for meeting in meetings))
                 )
-        return self._with_suspects(_together(played), task, everyone)
+        return self._count_suspects(_together(played), task, everyone)
 
-    def _with_suspects(
+    def _count_suspects(
         self, played: MatchResult, task: ArenaHardTask, players: Sequence[CandidateAnswer]
     ) -> MatchResult:
         """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
@@ -175,7 +177,7 @@ class Tournament:
         if first.answer is None or second.answer is None:
             return MatchResult()
         if first.is_wrong or second.is_wrong:
-            return MatchResult((_without_a_call(first, second),))
+            return MatchResult((_make_invalid_game(first, second),))
         with component(_name(first.candidate, second.candidate)):
             result = await self._judge.play(
                 JudgeTask(task.question, ()), first.answer, second.answer, name="game"
@@ -204,7 +206,7 @@ def _standing(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> li
     return sorted(range(players), key=lambda player: (-strengths[player], player))
 
 
-def _without_a_call(first: CandidateAnswer, second: CandidateAnswer) -> RowGame:
+def _make_invalid_game(first: CandidateAnswer, second: CandidateAnswer) -> RowGame:
     """Return a game in which an answer is wrong."""
     points = _BOTH_WRONG if first.is_wrong and second.is_wrong else float(second.is_wrong)
     return RowGame(first.candidate, second.candidate, points, decided="format")

@@ -193,7 +193,7 @@ class CandidateAnswer:
     short: bool = False
 
     @classmethod
-    def of(cls, candidate: str, reply: Completion | str) -> CandidateAnswer:
+    def from_reply(cls, candidate: str, reply: Completion | str) -> CandidateAnswer:
         """Return what a candidate said, from its completion or from why there is none."""
         if isinstance(reply, str):
             return cls(candidate, None, reply)
@@ -228,7 +228,7 @@ class RowGame:
     text: str = ""
     error: str | None = None
 
-    def points_of(self, player: str) -> float:
+    def get_points(self, player: str) -> float:
         """Return the points of one of both, in a game with a verdict."""
         assert self.points is not None
         return self.points if player == self.first else 1.0 - self.points
@@ -247,14 +247,14 @@ class GamesOfRow:
         return [game for game in self.games if game.points is not None]
 
 
-def share_of_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
+def sum_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
     """Return the weighted points of a player in its games, all of which have a result, and their weight."""
     own = [game for game in games if player in (game.first, game.second)]
-    return sum(game.weight * game.points_of(player) for game in own), sum(
+    return sum(game.weight * game.get_points(player) for game in own), sum(
         game.weight for game in own
     )
 
 
-def games_of(judgment: Judgment[GamesOfRow] | None) -> list[RowGame]:
+def list_played_games(judgment: Judgment[GamesOfRow] | None) -> list[RowGame]:
     """Return the games of a row that have a result; none without a judgment."""
     return [] if judgment is None or judgment.detail is None else judgment.detail.decided

@@ -60,7 +60,7 @@ class TextStyle:
     bold: int
 
 
-def style_of(answer: str) -> TextStyle:
+def measure_style(answer: str) -> TextStyle:
     """The style of an answer."""
     prose, share = (
         _CODE_BLOCK.sub("", answer[:LOOKED_AT]),
@@ -184,11 +184,13 @@ class Standings:
         for game in row.decided:
             for player, other in ((game.first, game.second), (game.second, game.first)):
                 self.games[player] += 1
-                self._points[player, other] += game.weight * game.points_of(player)
+                self._points[player, other] += game.weight * game.get_points(player)
                 self._weights[player, other] += game.weight
         if self._style:
             texts = {answer.candidate: answer.answer or "" for answer in row.answers}
-            styles = {name: style_of(text) for name, text in {**texts, BASELINE: baseline}.items()}
+            styles = {
+                name: measure_style(text) for name, text in {**texts, BASELINE: baseline}.items()
+            }
             self._styled.append([self._result(game, styles) for game in row.decided])
 
     def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> GameOutcome:
@@ -198,7 +200,7 @@ class Standings:
             else tuple(style_difference(styles[game.first], styles[game.second]))
         )
         first, second = self.players.index(game.first), self.players.index(game.second)
-        return GameOutcome(first, second, game.points_of(game.first), game.weight, difference)
+        return GameOutcome(first, second, game.get_points(game.first), game.weight, difference)
 
     @cached_property
     def ratings(self) -> tuple[list[Rating], float]:
@@ -244,7 +246,7 @@ def winrate_name(one: str, other: str) -> str:
     return f"winrate_{slug(one)}_vs_{slug(other)}"
 
 
-def with_bounds(name: str) -> tuple[str, str, str]:
+def name_bounds(name: str) -> tuple[str, str, str]:
     """Return a metric's name, and those of the ends of its interval."""
     return name, f"{name}_ci_low", f"{name}_ci_high"
 
@@ -257,7 +259,7 @@ def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> Non
         games: the games of a row that the judge has decided.
     """
     points: Mapping[tuple[str, str], float] = {
-        (game.first, game.second): game.points_of(game.first) for game in games
+        (game.first, game.second): game.get_points(game.first) for game in games
     }
     for (first, second), won in points.items():
         metrics.mean("first_position_advantage", 2.0 * won - 1.0)
@@ -296,7 +298,7 @@ def _add_ratings(
     for candidate, rating in zip(
         candidates, ratings, strict=False
     ):  # the baseline's is last, and given
-        names = with_bounds(f"{name}_{slug(candidate)}")
+        names = name_bounds(f"{name}_{slug(candidate)}")
         for each, value in zip(names, (rating.value, rating.low, rating.high), strict=True):
             if value is None:
                 metrics.leave_out(each, rating.reason)

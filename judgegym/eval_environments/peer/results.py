@@ -32,7 +32,7 @@ class PeerAnswer:
     error: str | None = None
 
     @classmethod
-    def of(cls, candidate: str, reply: Completion | str) -> PeerAnswer:
+    def from_reply(cls, candidate: str, reply: Completion | str) -> PeerAnswer:
         """Return a candidate's answer, or the reason why there is none or why its format is wrong."""
         if isinstance(reply, str):
             return cls(candidate, None, reply)
@@ -85,7 +85,7 @@ class PeerTable:
     cells: tuple[PeerCell, ...]
 
 
-def cell_of(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerCell:
+def make_cell(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerCell:
     """Convert a judgment to a cell."""
     if judgment.score is None:
         return PeerCell(judge, candidate, judgment.status.value, error=judgment.explanation)
@@ -101,7 +101,7 @@ def cell_of(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerC
     )
 
 
-def cells_of(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
+def list_cells(judgment: Judgment[PeerTable] | None) -> Sequence[PeerCell]:
     """Return the cells of a query's judgment; none without a judgment."""
     return () if judgment is None or judgment.detail is None else judgment.detail.cells
 
@@ -159,7 +159,7 @@ class PeerResults:
     seed: int
 
     @classmethod
-    def of(
+    def from_tables(
         cls,
         tables: Iterable[PeerTable],
         *,

@@ -24,8 +24,8 @@ from judgegym.eval_environments.peer.results import (
     PeerCell,
     PeerResults,
     PeerTable,
-    cell_of,
-    cells_of,
+    list_cells,
+    make_cell,
 )
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
@@ -85,7 +85,7 @@ async def score_all(
             return scores[peer.name], ()
         with component(f"judge_{peer.name}"):
             judgment = await peer.judge.judge(task)
-        return cell_of(peer.name, answer.candidate, judgment), judgment.calls
+        return make_cell(peer.name, answer.candidate, judgment), judgment.calls
 
     results = await all_results(score(judge) for judge in judges)
     calls = [
@@ -189,13 +189,13 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         """Have a candidate's answer scored by all judges as soon as it arrives."""
         return await score_all(
             self._models.judges,
-            PeerAnswer.of(candidate, reply),
+            PeerAnswer.from_reply(candidate, reply),
             query=task.question,
             rubric=task.rubric,
             include_self=self._config.include_self,
         )
 
-    def error_of(self, answer: Column) -> str | None:
+    def find_answer_error(self, answer: Column) -> str | None:
         """Return why a candidate has no answer that can be scored."""
         return answer.answer.error if answer.answer.answer is None else None
 
@@ -205,7 +205,9 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Return whether no cell is missing."""
-        return sample.finished and all(cell.score is not None for cell in cells_of(sample.judgment))
+        return sample.finished and all(
+            cell.score is not None for cell in list_cells(sample.judgment)
+        )
 
     def write_report(
         self, path: Path, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]
@@ -213,33 +215,33 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
         """Write `scores_round_<n>.csv`, `critique_history.jsonl` and `report.md`, and return the tables to show."""
         if not rows:
             return ()
-        results = results_of(self._models, rows, seed=self._config.seed)
+        results = collect_results(self._models, rows, seed=self._config.seed)
         for number in range(results.rounds + 1):
             write_atomic(path / f"scores_round_{number}.csv", report.score_csv(results, number))
         write_atomic(
             path / "critique_history.jsonl",
-            lambda: (wire.dumps(line) + b"\n" for line in report.history_lines(tables_of(rows))),
+            lambda: (wire.dumps(line) + b"\n" for line in report.history_lines(read_tables(rows))),
         )
         write_atomic(
             path / "report.md",
-            lambda: _paragraphs(report.readable_report(results, lambda: tables_of(rows))),
+            lambda: _paragraphs(report.readable_report(results, lambda: read_tables(rows))),
         )
         return report.tables_to_show(results)
 
 
-def results_of(
+def collect_results(
     models: PeerModels, rows: Sequence[tuple[PeerTask, Sample[PeerTable]]], *, seed: int
 ) -> PeerResults:
     """Collect the scores of all queries."""
-    return PeerResults.of(
-        (table for _, table in tables_of(rows)),
+    return PeerResults.from_tables(
+        (table for _, table in read_tables(rows)),
         judges=tuple(judge.name for judge in models.judges),
         candidates=tuple(candidate.name for candidate in models.candidates),
         seed=seed,
     )
 
 
-def tables_of(
+def read_tables(
     rows: Sequence[tuple[PeerTask, Sample[PeerTable]]],
 ) -> Iterator[tuple[str, PeerTable]]:
     """Read the table of each query that has one, with the query's id."""

@@ -9,12 +9,12 @@ from pydantic import model_validator
 from typing_extensions import Self
 
 from judgegym.data.answers import warn_unused_columns
-from judgegym.data.rows import Row, by_uid
+from judgegym.data.rows import Row, index_by_uid
 from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from judgegym.eval_environments.models import Models, names_of, urls_of
+from judgegym.eval_environments.models import Models, join_names, list_urls
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerJudgeSettings
@@ -48,7 +48,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     """Work on at most this many queries at once; each endpoint has its own limit of requests."""
 
     @model_validator(mode="after")
-    def _has_one_number_of_rounds(self) -> Self:
+    def _check_rounds(self) -> Self:
         given = self.model_fields_set & {"critique_rounds", "judge_critique_rounds"}
         if given == {"judge_critique_rounds"}:
             self.critique_rounds = self.judge_critique_rounds
@@ -63,7 +63,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs of the candidates and the judges; in training, of the policy and its judges."""
-        judges, candidates = urls_of(self.judges), urls_of(self.candidates)
+        judges, candidates = list_urls(self.judges), list_urls(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
             return AskedEndpoints(judge=judges or answering, policy=answering)
@@ -71,11 +71,11 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def run_name(self, policy: str) -> str:
         """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
-        return names_of(self.candidates) or policy
+        return join_names(self.candidates) or policy
 
     def judge_run_name(self) -> str | None:
         """The names of the first two judges and the number of the others; `None` if the candidates judge each other."""
-        return names_of(self.judges) or None
+        return join_names(self.judges) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
         DataError: a row has no query, a rubric that is not text, or the id of another row.
     """
     warn_unused_columns(rows, (_QUERY,), ("rubric",))
-    return TaskList.of(
-        by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric)
+    return TaskList.from_rows(
+        index_by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric)
     )
 
 

@@ -30,14 +30,14 @@ from judgegym.judges.aspects.prompt import (
     check_aspects,
     effective_strictness,
 )
-from judgegym.judges.core.calls import errors_of, failed_judgment
+from judgegym.judges.core.calls import failed_judgment, join_errors
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.wire import Choice
 
@@ -188,7 +188,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         """Combine the verdicts of all majorities; without a score if there is none on an aspect."""
         aspects = self._aspects(task)
         details = tuple(
-            _verdict(replies, self.settings.strictness_of(aspect))
+            _verdict(replies, self.settings.resolve_strictness(aspect))
             for aspect, replies in zip(aspects, answers, strict=True)
         )
         undecided = [
@@ -197,7 +197,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
             if detail.yes is None
         ]
         judgment = (
-            _without_majority(details, undecided) if undecided else self._decided(aspects, details)
+            _make_undecided(details, undecided) if undecided else self._decided(aspects, details)
         )
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
         shares = [
@@ -225,7 +225,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
 
     def revision(self, call: JudgeCall[AspectVerdict], verdict: AspectVerdict) -> Revision:
         """The revised verdict and its reason."""
-        critique = critique_before(after_thinking(call.text), "verdict")
+        critique = critique_before(cut_thinking(call.text), "verdict")
         return Revision(in_a_word(verdict.yes), verdict.reason or call.text, critique)
 
     def _aspects(self, task: JudgeTask) -> Sequence[Aspect]:
@@ -268,7 +268,7 @@ def _verdict(answers: Answers[AspectVerdict], strictness: int) -> AspectDetail:
     return detail
 
 
-def _without_majority(
+def _make_undecided(
     details: tuple[AspectDetail, ...],
     undecided: Sequence[tuple[AspectDetail, Answers[AspectVerdict]]],
 ) -> Judgment[PanelDetail]:
@@ -276,7 +276,7 @@ def _without_majority(
     reasons = [
         f"{detail.aspect}: no majority of {detail.strictness_effective} in "
         f"{len(detail.votes) - detail.redrawn} "
-        f"verdicts: {errors_of(answers.calls)}"
+        f"verdicts: {join_errors(answers.calls)}"
         for detail, answers in undecided
     ]
     calls = [call for _, answers in undecided for call in answers.calls]

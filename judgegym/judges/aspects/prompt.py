@@ -51,8 +51,10 @@ _TEMPLATES: Mapping[PromptLayout, MessageTemplate] = {
 class Aspect(BaseModel):
     """A question about a submission.
 
-    >>> Aspect(name="safe", definition="Is the submission safe for children?",
-    veto=True).passes(False) False
+    >>> Aspect(name="safe", definition="Is the submission safe for children?", veto=True).passes(
+    ...     False
+    ... )
+    False
 
     Attributes:
         name: the name in metrics; unique among the aspects of a run.
@@ -140,7 +142,7 @@ def aspect_prompt(
     )
 
 
-def aspects_of(value: object) -> object:
+def parse_aspects(value: object) -> object:
     """Aspects from their short forms: `a,b`, a JSON list, or a list of names and objects.
 
     A name stands for the built-in aspect; an object with the name of a built-in aspect may leave
@@ -150,10 +152,12 @@ def aspects_of(value: object) -> object:
         ValueError: there is no built-in aspect with a name, or the text is not JSON.
     """
     value = comma_separated(value)
-    return tuple(_aspect_of(entry) for entry in value) if isinstance(value, list | tuple) else value
+    return (
+        tuple(_parse_aspect(entry) for entry in value) if isinstance(value, list | tuple) else value
+    )
 
 
-def _aspect_of(value: object) -> object:
+def _parse_aspect(value: object) -> object:
     name = (
         value
         if isinstance(value, str)
@@ -192,12 +196,12 @@ def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
     return aspects
 
 
-def _of_setting(value: object) -> object:
+def _parse_setting(value: object) -> object:
     text = text_or_file(value)
     if text is value or not isinstance(text, str):
-        return aspects_of(text)
+        return parse_aspects(text)
     try:
-        return aspects_of(yaml.safe_load(text))
+        return parse_aspects(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise ValueError(
             f"expected aspects in JSON or YAML: {' '.join(str(error).split())}"
@@ -205,7 +209,7 @@ def _of_setting(value: object) -> object:
 
 
 Aspects = Annotated[
-    tuple[Aspect, ...], NoDecode, BeforeValidator(_of_setting), AfterValidator(check_aspects)
+    tuple[Aspect, ...], NoDecode, BeforeValidator(_parse_setting), AfterValidator(check_aspects)
 ]
 """Aspects from names, JSON or YAML, or `@file` with any of them."""
 
@@ -225,13 +229,13 @@ class AspectJudgeSettings(PromptLayoutSettings):
     scoring: AspectScoring = setting("majority")
     """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes."""
 
-    def strictness_of(self, aspect: Aspect) -> int:
+    def resolve_strictness(self, aspect: Aspect) -> int:
         """The strictness of an aspect: its own, or that of all."""
         return aspect.strictness or self.strictness
 
     def votes_on(self, aspect: Aspect) -> int:
         """The number of votes on an aspect, which is odd."""
-        return effective_strictness(self.strictness_of(aspect))
+        return effective_strictness(self.resolve_strictness(aspect))
 
     def vote_count(self) -> int:
         """The largest number of votes on an aspect."""
@@ -259,10 +263,10 @@ def effective_strictness(strictness: int) -> int:
     return strictness + (strictness + 1) % 2
 
 
-def criteria_of(aspects: Sequence[Aspect]) -> str:
+def format_criteria(aspects: Sequence[Aspect]) -> str:
     """The aspects as text, a line each: the question, the good verdict, weight and veto where there is one.
 
-    >>> print(criteria_of([Aspect(name="safe", definition="Is it safe?", veto=True)]))
+    >>> print(format_criteria([Aspect(name="safe", definition="Is it safe?", veto=True)]))
     - safe: Is it safe? Good: yes. An answer that fails this is worse than any that does not.
 
     Votes are not in it: a judge of groups gives one verdict on all aspects together.

@@ -219,14 +219,14 @@ def _fields(entry: object) -> Mapping[str, object]:
             else {"text": entry[prefix.end() :], "category": prefix[1].lower()}
         )
     if isinstance(entry, str):
-        return _of_aspect(SUPPORTED_ASPECTS[entry])
+        return _convert_aspect(SUPPORTED_ASPECTS[entry])
     if not isinstance(entry, Mapping):
         raise ValueError(f"expected a text or an object, found {type(entry).__name__}")
     fields = {str(name): value for name, value in entry.items() if value is not None}
-    return _of_aspect(Aspect.model_validate(fields)) if "definition" in fields else fields
+    return _convert_aspect(Aspect.model_validate(fields)) if "definition" in fields else fields
 
 
-def _of_aspect(aspect: Aspect) -> Mapping[str, object]:
+def _convert_aspect(aspect: Aspect) -> Mapping[str, object]:
     """An aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
     if aspect.strictness is not None:
         raise ValueError(
@@ -263,7 +263,7 @@ def _points(fields: Mapping[str, object]) -> object:
     return CATEGORIES.get(word, 1.0 if given is None else given)
 
 
-def _of_setting(value: object) -> object:
+def _parse_setting(value: object) -> object:
     text = text_or_file(value)
     if not isinstance(text, str):
         return read_criteria(text) if text else ()
@@ -275,5 +275,5 @@ def _of_setting(value: object) -> object:
         ) from error
 
 
-Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_of_setting)]
+Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_parse_setting)]
 """Criteria from YAML, JSON, or `@file` with either; empty if each row brings its own."""

@@ -31,7 +31,7 @@ from judgegym.judges.checklists.prompt import (
     OrderedVerdicts,
     checklist_prompt,
 )
-from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
+from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
@@ -257,7 +257,7 @@ def _why(
     part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[JudgeCall[object]]
 ) -> str:
     names = part[0].name if len(part) == 1 else f"{part[0].name} to {part[-1].name}"
-    return f"{names}: {len(votes)} whole verdicts in {len(calls)} calls: {errors_of(calls)}"
+    return f"{names}: {len(votes)} whole verdicts in {len(calls)} calls: {join_errors(calls)}"
 
 
 JUDGE = JudgeDefinition(

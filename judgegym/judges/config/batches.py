@@ -91,10 +91,10 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
             is_live_after=self.judge_batch_fallback == "live",
             poll_s=self.judge_batch_poll,
         )
-        return with_batch(chat, batch)
+        return configure_batch(chat, batch)
 
 
-def with_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
+def configure_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     """The settings of a client whose requests go into batches, with the prices of those.
 
     Raises:

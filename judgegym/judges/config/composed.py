@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from pydantic import BaseModel, ModelWrapValidatorHandler, TypeAdapter, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.fields import DeclaredSetting, section_of
+from judgegym.judges.config.fields import DeclaredSetting, find_section
 from judgegym.llm.wire import JSON
 
 
@@ -64,7 +64,7 @@ class ComposedSettings(BaseModel):
         return dict(values)
 
     @classmethod
-    def help_of_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
+    def describe_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
         """What `--help` says about the choice that these values make; `None` if it has no page of its own.
 
         Raises:
@@ -99,15 +99,15 @@ class ComposedSettings(BaseModel):
         return str(values.get(name) or usual) != str(usual)
 
     @classmethod
-    def with_choices(cls, names: Collection[str]) -> type[Self]:
+    def add_choices(cls, names: Collection[str]) -> type[Self]:
         """The class with the settings of these choices."""
         base = cls if cls.composed is None else cls.composed[0]
         return cast("type[Self]", _compose(base, frozenset(names)))
 
     @classmethod
-    def for_values(cls, values: Mapping[str, Any]) -> type[Self]:
+    def select_class(cls, values: Mapping[str, Any]) -> type[Self]:
         """The class with the settings that its values choose."""
-        return cls.with_choices(cls.chosen(cls.spelled_out(values)))
+        return cls.add_choices(cls.chosen(cls.spelled_out(values)))
 
     @classmethod
     def usual(cls) -> Self:
@@ -117,7 +117,7 @@ class ComposedSettings(BaseModel):
 
     def __new__(cls, *arguments: Any, **values: Any) -> Self:
         """An object of the class that the values choose."""
-        return super().__new__(cls if cls.composed is not None else cls.for_values(values))
+        return super().__new__(cls if cls.composed is not None else cls.select_class(values))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a value, and forget what was derived from the values."""
@@ -147,7 +147,7 @@ class ComposedSettings(BaseModel):
         return (
             handler(spelled_out)
             if cls.composed is not None
-            else cls.for_values(values).model_validate(spelled_out)
+            else cls.select_class(values).model_validate(spelled_out)
         )
 
 
@@ -203,12 +203,12 @@ def compose(settings_type: type[SettingsT], values: Mapping[str, Any]) -> type[S
         settings_type: the settings.
         values: those of sections as objects; not validated yet.
     """
-    return _changed(settings_type, lambda model, given: model.for_values(given), values)
+    return _changed(settings_type, lambda model, given: model.select_class(given), values)
 
 
-def with_all_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
+def expand_choices(settings_type: type[SettingsT]) -> type[SettingsT]:
     """The settings, and their sections, with everything that their values may choose."""
-    return _changed(settings_type, lambda model, _: model.with_choices(model.choices()), {})
+    return _changed(settings_type, lambda model, _: model.add_choices(model.choices()), {})
 
 
 def composed_sections(
@@ -219,7 +219,7 @@ def composed_sections(
         yield "", settings_type
         return
     for name in settings_type.model_fields:
-        section = section_of(settings_type, name)
+        section = find_section(settings_type, name)
         if section is not None and issubclass(section, ComposedSettings):
             yield f"{name}.", section
 
@@ -236,11 +236,11 @@ def _changed(
         name = prefix.removesuffix(".")
         given = values.get(name)
         sections[name] = change(model, given if isinstance(given, Mapping) else {})
-    return _with_sections(settings_type, tuple(sections.items())) if sections else settings_type
+    return _replace_sections(settings_type, tuple(sections.items())) if sections else settings_type
 
 
 @cache
-def _with_sections(
+def _replace_sections(
     settings_type: type[SettingsT], sections: tuple[tuple[str, type[ComposedSettings]], ...]
 ) -> type[SettingsT]:
     """The settings whose sections are of these classes."""

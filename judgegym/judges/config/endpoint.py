@@ -28,9 +28,9 @@ from judgegym.judges.config.field_types import (
     ModelName,
 )
 from judgegym.llm.cost.models import DEFAULT_POLICY
-from judgegym.llm.cost.prices import prices_of
+from judgegym.llm.cost.prices import find_prices
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.providers import ApiName, load_api
 from judgegym.llm.responses.finish_reasons import FinishRules
 from judgegym.llm.types import ChatSettings, Endpoint, ImageUse
 from judgegym.llm.urls import is_public, same_host, split_urls, unquoted
@@ -213,7 +213,7 @@ class EndpointSettings(Settings):
         models = {replica.model_name or self.model for replica in self.replicas} or {self.model}
         urls = [replica.base_url for replica in self.replicas] or split_urls(self.base_url)
         given = Prices(self.price_input, self.price_output, self.price_cached_input)
-        return prices_of(
+        return find_prices(
             self.effective_api,
             given,
             urls,
@@ -370,7 +370,7 @@ class EndpointSettings(Settings):
                 f"{name}: the base URL has a user and a password, and {what} would be sent, too; "
                 "expected one of both"
             )
-        if (header := api_of(api).key_header).lower() in map(str.lower, headers):
+        if (header := load_api(api).key_header).lower() in map(str.lower, headers):
             raise SettingsError(
                 f"{name}: the extra headers have {header.title()}, too; expected one of both"
             )

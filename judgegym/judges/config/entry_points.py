@@ -97,7 +97,7 @@ def read_entry_points(group: str, built_in: Collection[str]) -> Sequence[EntryPo
     return [*sorted(points, key=lambda point: bool(point.refusal)), *unreadable]
 
 
-def by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:
+def index_by_name(points: Sequence[EntryPoint]) -> Mapping[str, EntryPoint]:
     """Return the entry points by name; of a name that is used and refused, the one that is used."""
     points_by_name: dict[str, EntryPoint] = {}
     for point in points:

@@ -17,10 +17,10 @@ from typing import Annotated, TypeGuard
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic_core import ErrorDetails
 
-from judgegym.judges.config.fields import classes_in, declared_settings, section_of
+from judgegym.judges.config.fields import classes_in, declared_settings, find_section
 from judgegym.judges.config.one_line_parser import did_you_mean_flags
 from judgegym.llm import wire
-from judgegym.llm.urls import without_credentials
+from judgegym.llm.urls import redact_credentials
 
 _LONGEST_VALUE = 100
 _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]", re.DOTALL)
@@ -69,11 +69,11 @@ def explain_values(
     """The messages for validation errors, a line for each setting: what a value may be in several ways is one."""
     by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for error in errors:
-        by_place.setdefault(place_of(error), []).append(error)
+        by_place.setdefault(locate_error(error), []).append(error)
     return [_explain(settings_type, place, wrong, origins) for place, wrong in by_place.items()]
 
 
-def place_of(error: ErrorDetails) -> tuple[str, ...]:
+def locate_error(error: ErrorDetails) -> tuple[str, ...]:
     """Where an error is, by names and positions; without pydantic's names of the alternatives of a type."""
     return tuple(str(part) for part in error["loc"] if not _ALTERNATIVE.fullmatch(str(part)))
 
@@ -88,7 +88,7 @@ def _explain(
     error, name = errors[0], ".".join(parts)
     if not name:  # of several settings together: its words begin with one of them
         return f"--{_in_words(error['msg'])}"
-    section, words = section_of(settings_type, name), _in_words(error["msg"])
+    section, words = find_section(settings_type, name), _in_words(error["msg"])
     if section is not None and _begins_with_setting(
         section, words
     ):  # of several settings of a section
@@ -123,7 +123,7 @@ def _begins_with_setting(section: type[BaseModel], words: str) -> bool:
 def _siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
     """The names that an object in a list may have; none for a place that is in no list, or in one of several kinds."""
     for part in parts:
-        section, field = section_of(model, part), model.model_fields.get(part)
+        section, field = find_section(model, part), model.model_fields.get(part)
         if section is None:
             found = [] if field is None else classes_in(field.annotation)
             listed = [each for each in found if issubclass(each, BaseModel)]
@@ -153,7 +153,7 @@ def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
     field = model.model_fields.get(parts[0])
     if field is None:
         return False
-    section = section_of(model, parts[0])
+    section = find_section(model, parts[0])
     if section is not None:
         return len(parts) > 1 and _may_be_shown(section, parts[1:])
     return not any(issubclass(each, BaseModel | SecretStr) for each in classes_in(field.annotation))
@@ -165,7 +165,7 @@ def _received(value: object) -> str:
     if isinstance(value, plain) or (
         isinstance(value, list) and all(isinstance(item, plain) for item in value)
     ):
-        return repr(without_credentials(str(value))[:_LONGEST_VALUE])
+        return repr(redact_credentials(str(value))[:_LONGEST_VALUE])
     return f"a {type(value).__name__}"
 
 

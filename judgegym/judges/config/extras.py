@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.urls import without_credentials
+from judgegym.llm.urls import redact_credentials
 
 _NAME = "judgegym"
 _CHECKOUT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def requirement(extra: str) -> str:
     except PackageNotFoundError:  # a copy of the modules alone
         return name
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
-    url = without_credentials(str(origin.get("url", "")))
+    url = redact_credentials(str(origin.get("url", "")))
     vcs = origin.get("vcs_info", {})
     if vcs:
         return f"{name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('requested_revision') or vcs.get('commit_id', '')}"

@@ -44,7 +44,7 @@ def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     return headers
 
 
-def _without_blanks(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _drop_blanks(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     check_not_blank(body)
     return body
 
@@ -53,7 +53,7 @@ BaseUrls: TypeAlias = Annotated[str, AfterValidator(check_urls)]
 """One or more base URLs with commas between."""
 ModelName: TypeAlias = Annotated[str, AfterValidator(check_model_name)]
 """The name of a model, as an endpoint serves it."""
-ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_without_blanks)]
+ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_drop_blanks)]
 """Further fields of requests; none is the blank that stands for a secret in a file."""
 ModelPrice: TypeAlias = dict[
     Literal["input", "output", "cached_input"], Annotated[float, Field(ge=0)]

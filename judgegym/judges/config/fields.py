@@ -200,14 +200,14 @@ def declared_settings(
 ) -> Iterator[DeclaredSetting]:
     """Every setting of a model and its sections that a verb uses; without a verb all."""
     for name in model.model_fields:
-        section = section_of(model, name)
+        section = find_section(model, name)
         if section is not None:
             yield from declared_settings(section, f"{prefix}{name}.", verb=verb)
         elif (declared := DeclaredSetting(prefix + name, model, name)).is_used_by(verb):
             yield declared
 
 
-def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+def find_section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """The model of the section with this name; `None` if the name is not a section's."""
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None

@@ -149,7 +149,7 @@ def load_yaml(data: bytes | str, *, names_as_written: bool = False) -> object:
         raise YamlError(problem, problem) from None
 
 
-def nodes_of(data: bytes) -> yaml.Node | None:
+def parse_nodes(data: bytes) -> yaml.Node | None:
     """The nodes of a YAML text that `load_yaml` has read, with their places."""
     node: yaml.Node | None = yaml.compose(data.decode("utf-8"), _Loader)
     return node

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from judgegym.judges.config.fields import section_of
+from judgegym.judges.config.fields import find_section
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -272,7 +272,7 @@ def removed_setting(model: type[BaseModel] | str, name: object) -> RemovedSettin
 def removed_at(model: type[BaseModel], path: str) -> RemovedSetting | None:
     """The removed setting at a dotted path."""
     first, _, rest = path.partition(".")
-    section = section_of(model, first)
+    section = find_section(model, first)
     if rest:
         return None if section is None else removed_at(section, rest)
     return removed_setting(model, first)

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from judgegym.judges.config.fields import classes_in, section_of
+from judgegym.judges.config.fields import classes_in, find_section
 from judgegym.judges.config.removed import (
     RemovedSetting,
     removed_at,
@@ -96,7 +96,7 @@ def take_removed(
         if setting is not None:
             taken.append(RemovedValue(path, value, setting, origin))
             continue
-        inner = section_of(model, name) if isinstance(name, str) else None
+        inner = find_section(model, name) if isinstance(name, str) else None
         if inner is not None and isinstance(value, Mapping):
             value, nested = take_removed(inner, value, origin, f"{path}.")
         else:
@@ -166,7 +166,7 @@ def unknown_settings(
 ) -> Iterator[str]:
     """The dotted names in a file of settings that no setting has."""
     for name, value in values.items():
-        field, section = model.model_fields.get(str(name)), section_of(model, str(name))
+        field, section = model.model_fields.get(str(name)), find_section(model, str(name))
         if field is None:
             yield f"{prefix}{name}"
         elif section is not None and isinstance(value, Mapping):
@@ -237,10 +237,10 @@ def take_removed_variables(
 def in_file(taken: Sequence[RemovedValue], path: Path) -> list[RemovedValue]:
     """The same with the YAML file and the line of each as its origin."""
     root = yaml.compose(path.read_bytes(), yaml.SafeLoader) if taken else None
-    return [replace(value, origin=f"{path}{line_of(root, value.path)}") for value in taken]
+    return [replace(value, origin=f"{path}{find_line(root, value.path)}") for value in taken]
 
 
-def line_of(root: yaml.Node | None, path: str) -> str:
+def find_line(root: yaml.Node | None, path: str) -> str:
     """`, line 7` for a setting in a YAML document, by its dotted name; empty if it is not there."""
     sections = (
         [*path.split(".")],

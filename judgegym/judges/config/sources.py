@@ -20,15 +20,15 @@ from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import CliImplicitFlag, SettingsConfigDict
 
 from judgegym.judges.config import presets, tracing
-from judgegym.judges.config.composed import ComposedSettings, compose, with_all_choices
-from judgegym.judges.config.explaining import explain_values, place_of
+from judgegym.judges.config.composed import ComposedSettings, compose, expand_choices
+from judgegym.judges.config.explaining import explain_values, locate_error
 from judgegym.judges.config.fields import (
     DEEPEST,
     DeclaredSetting,
     Values,
     declared_settings,
+    find_section,
     operational,
-    section_of,
 )
 from judgegym.judges.config.presets import config_file
 from judgegym.judges.config.reading.choices import (
@@ -56,7 +56,7 @@ from judgegym.judges.config.removed_values import (
 from judgegym.judges.config.tracing import TraceMode
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.urls import redact_credentials, redact_secret_fields
 
 DEFAULT = "default"
 MASK = "**********"
@@ -181,8 +181,8 @@ class LoadedSettings(Generic[SettingsT]):
 def _shown(value: object) -> str:
     if isinstance(value, SecretStr):
         return MASK
-    return without_credentials(
-        str(without_secret_fields(value) if isinstance(value, dict) else value)
+    return redact_credentials(
+        str(redact_secret_fields(value) if isinstance(value, dict) else value)
     )
 
 
@@ -209,7 +209,7 @@ def load(
             has no effect.
     """
     learn_choices(settings_type, argv)
-    all_settings = with_all_choices(settings_type)
+    all_settings = expand_choices(settings_type)
     sources, notes = drop_replaced(
         all_settings, reshape(read_sources(all_settings, argv, prog, verb)), verb
     )
@@ -257,7 +257,7 @@ def _check_value(
     Raises:
         SettingsError: another value, or one too deep.
     """
-    if section_of(settings_type, name) is not None:
+    if find_section(settings_type, name) is not None:
         raise SettingsError(
             f"--{name} ({source.origin(name)}): expected settings by name, as in "
             f"--{name}.NAME=VALUE, "
@@ -277,12 +277,12 @@ def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
     """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
     nested: Values = {}
     for name, field in settings_type.model_fields.items():
-        if section_of(settings_type, name) is not None and field.is_required():
+        if find_section(settings_type, name) is not None and field.is_required():
             nested[name] = {}
         elif isinstance(field.default, BaseModel) and any(
             given.startswith(f"{name}.") for given in merged
         ):
-            fields = (section_of(settings_type, name) or BaseModel).model_fields
+            fields = (find_section(settings_type, name) or BaseModel).model_fields
             nested[name] = {
                 key: value for key, value in dict(field.default).items() if key in fields
             }
@@ -389,7 +389,7 @@ def settings_from_keywords(
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
-        place = "".join(f"{'.'.join(place)}: " for place in [place_of(first)] if place)
+        place = "".join(f"{'.'.join(place)}: " for place in [locate_error(first)] if place)
         raise SettingsError(f"{prefix}{place}{message[:1].lower()}{message[1:]}") from None
     refused = refusals(removed, settings, prefix)
     if refused:

@@ -67,13 +67,13 @@ class ThinkingSettings(BaseModel, use_attribute_docstrings=True):
         return tuple(self.thinking_markers.items())
 
     @property
-    def judges_all_of_a_text(self) -> bool:
+    def judges_whole_text(self) -> bool:
         """Whether the thinking of a completion is shown."""
         return self.judged_thinking == "kept"
 
     def shown(self, text: str) -> ShownText:
         """What is shown of a completion; that thinking was taken out is logged once."""
-        if self.judges_all_of_a_text:
+        if self.judges_whole_text:
             return ShownText(text)
         parts = split_thinking(text, self.added_markers)
         if not parts.is_found:

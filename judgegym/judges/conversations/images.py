@@ -22,9 +22,9 @@ from judgegym.judges.conversations.turns import (
     UNNUMBERED,
     Turn,
     UnseenPart,
-    images_of,
+    break_marks,
+    list_images,
     numbered,
-    without_marks,
 )
 from judgegym.llm import wire
 from judgegym.llm.at_once import holding
@@ -74,10 +74,10 @@ def read_image(part: Mapping[str, object], at: int = 0) -> Image:
     ]
     if value is None and not held and part.get("type") == "image":
         return Image("", at=at)
-    return replace(_image_of(value), detail=detail if isinstance(detail, str) else "", at=at)
+    return replace(_parse_image(value), detail=detail if isinstance(detail, str) else "", at=at)
 
 
-def with_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def insert_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Turns with the images of the columns beside them: where the turns say, else before the user's first text.
 
     Raises:
@@ -91,11 +91,11 @@ def with_images(columns: Mapping[str, object], turns: Sequence[Turn]) -> tuple[T
         column if isinstance(column, Sequence) and not isinstance(column, str | bytes) else [column]
     )
     found, whole = [read_image({"image": value}) for value in given], list(turns)
-    places = sum(not image.url for image in images_of(whole))
+    places = sum(not image.url for image in list_images(whole))
     first = next((place for place, turn in enumerate(whole) if turn.role == "user"), None)
     if not places and first is not None:
         turn, places = whole[first], len(found)
-        shown = UNNUMBERED * places + (turn.shown if turn.images else without_marks(turn.shown))
+        shown = UNNUMBERED * places + (turn.shown if turn.images else break_marks(turn.shown))
         whole[first] = replace(
             turn, shown=shown, images=(*(Image("") for _ in found), *turn.images)
         )
@@ -129,13 +129,13 @@ def _value(part: Mapping[str, object]) -> object:
     return f"data:;base64,{value}" if is_plain else value
 
 
-def _image_of(value: object) -> Image:
+def _parse_image(value: object) -> Image:
     """An image given as an address, a data URL, the path of a file, bytes or a PIL image."""
     if hasattr(value, "save") and hasattr(value, "mode"):  # a PIL image
         value.save(file := io.BytesIO(), "PNG")
         value = file.getvalue()
     if isinstance(value, bytes | bytearray):
-        return image_of_bytes(bytes(value))
+        return decode_image(bytes(value))
     if not isinstance(value, str):
         raise _unseen(f"expected an address, a data URL or a file, found {type(value).__name__}")
     if value[:8].lower().startswith(("http://", "https://")):
@@ -152,7 +152,7 @@ def _image_of(value: object) -> Image:
         raise
     except ValueError as error:
         raise _unseen(f"its data URL is not in base64: {error}") from None
-    return image_of_bytes(data)
+    return decode_image(data)
 
 
 def _file(name: str) -> bytes:
@@ -174,7 +174,7 @@ def _file(name: str) -> bytes:
     return data
 
 
-def image_of_bytes(data: bytes) -> Image:
+def decode_image(data: bytes) -> Image:
     """The image of a file's bytes.
 
     Raises:

@@ -84,7 +84,7 @@ class ChatTurn(BaseModel):
 TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 
-def turns_of(value: object) -> tuple[Turn, ...] | None:
+def parse_turns(value: object) -> tuple[Turn, ...] | None:
     """The turns of a list of messages, or of one message; `None` if the value is neither.
 
     A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT
@@ -103,10 +103,10 @@ def turns_of(value: object) -> tuple[Turn, ...] | None:
             if turn is None:
                 return None
             turns.append(turn)
-    return numbered(with_names(turns))
+    return numbered(name_tool_results(turns))
 
 
-def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def name_tool_results(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """The turns, in which a tool's result has the name of the call that it answers, and that call's id.
 
     A result names its call by id. One without an id answers the first call of the turns before it
@@ -134,7 +134,7 @@ def with_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return tuple(found)
 
 
-def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
+def parse_transcript(text: str) -> tuple[Turn, ...] | None:
     r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
 
     An empty last turn of the assistant is left out.
@@ -149,7 +149,7 @@ def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
     return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
 
-def text_of(conversation: TextOrMessages) -> str:
+def render_conversation(conversation: TextOrMessages) -> str:
     """A prompt as one text: its only turn, or all turns with their roles.
 
     Raises:
@@ -158,7 +158,7 @@ def text_of(conversation: TextOrMessages) -> str:
     return conversation if isinstance(conversation, str) else transcript(answer_turns(conversation))
 
 
-def answer_of(conversation: TextOrMessages) -> str:
+def render_completion(conversation: TextOrMessages) -> str:
     """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
 
     Raises:
@@ -179,14 +179,14 @@ def answer_turns(conversation: TextOrMessages) -> tuple[Turn, ...]:
         return ()
     # Of a result, a field that is not there does not say that there was no error.
     return (
-        turns_of(
+        parse_turns(
             [{"content": None, **turn.model_dump(exclude_unset=True)} for turn in conversation]
         )
         or ()
     )
 
 
-def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
+def parse_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     """The turns of a Responses API list: what one response of the model holds (reasoning, text, calls) is one turn.
 
     Raises:
@@ -220,7 +220,7 @@ def turns_of_items(items: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
         else:
             said["content"] = f"[{_name(kind)}]"
         messages.append(said)
-    return turns_of(messages) or ()
+    return parse_turns(messages) or ()
 
 
 def _apart(message: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -294,13 +294,13 @@ def _turn(message: Mapping[str, object]) -> Turn | None:
     if (
         said_by == "function_call"
     ):  # of ShareGPT with tools: the text is the call, or a list of calls
-        text, shown, written = "", "", _calls_of_text(shown)
+        text, shown, written = "", "", _parse_calls_text(shown)
     error = message.get("error")
     if (
         role == "tool" and isinstance(error, Mapping) and str(error.get("message")) not in text
     ):  # of inspect
         text, shown = (f"{before}\n{error.get('message')}".strip() for before in (text, shown))
-    written += [_call_of(call) for call in calls]
+    written += [_parse_call(call) for call in calls]
     name = _name(message.get("name")) or (_name(message.get("function")) if role == "tool" else "")
     more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
     answers = str(message.get("tool_call_id") or "") if role == "tool" else ""
@@ -334,7 +334,7 @@ def _thoughts(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _calls_of_text(text: str) -> list[ToolCall]:
+def _parse_calls_text(text: str) -> list[ToolCall]:
     """The calls that a text is in ShareGPT: an object with name and arguments, or a list of them; else the text."""
     try:
         value = wire.loads(text)
@@ -342,7 +342,7 @@ def _calls_of_text(text: str) -> list[ToolCall]:
         value = None
     calls = value if isinstance(value, list) else [value]
     named = [
-        _call_of(call)
+        _parse_call(call)
         for call in calls
         if isinstance(call, Mapping) and isinstance(call.get("name"), str)
     ]
@@ -360,7 +360,7 @@ def _name(value: object) -> str:
     return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
-def _call_of(call: Mapping[str, object]) -> ToolCall:
+def _parse_call(call: Mapping[str, object]) -> ToolCall:
     """A tool call: of OpenAI's chat API, of verifiers (flat), or of inspect (`function` is the name)."""
     function = call.get("function")
     called = function if isinstance(function, Mapping) else call
@@ -397,7 +397,7 @@ def _parts(
             texts.append(words)
             shown.append(words)
         elif kind in _CALLS:
-            calls.append(_call_of(part))
+            calls.append(_parse_call(part))
         elif kind in _RESULTS:
             output = part.get("content", part.get("output"))
             shown.append(_parts(output, images, [])[1] if _are_parts(output) else _plain(output))

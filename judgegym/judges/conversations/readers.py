@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from judgegym.judges.conversations import messages
 from judgegym.judges.conversations.messages import TextOrMessages
-from judgegym.judges.conversations.tools import Tool, tools_of
+from judgegym.judges.conversations.tools import Tool, parse_tools
 from judgegym.judges.conversations.turns import Turn, UnseenPart, text_turn, transcript
 
 _Turns: TypeAlias = tuple[Turn, ...]
@@ -54,7 +54,7 @@ class Trace:
     asked: int = 0
 
 
-def with_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
+def add_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> tuple[Turn, ...]:
     """The turns of a prompt as a judge is shown them: after one that defines the tools, a line for each."""
     lines = "\n".join(tool.shown for tool in tools)
     return (*([Turn("system", lines, lines, _TOOLS)] if tools else []), *turns)
@@ -67,20 +67,20 @@ def prompt_text(conversation: TextOrMessages, tools: Sequence[Tool]) -> str:
         UnseenPart: it has a part that no judge is shown.
     """
     if not tools:
-        return messages.text_of(conversation)
+        return messages.render_conversation(conversation)
     turns = messages.answer_turns(conversation) or (
-        text_turn("user", messages.text_of(conversation)),
+        text_turn("user", messages.render_conversation(conversation)),
     )
-    return transcript(with_tools(turns, tools))
+    return transcript(add_tools(turns, tools))
 
 
 def read_tools(value: object) -> tuple[Tool, ...]:
-    """The definitions of tools; see `tools_of`.
+    """The definitions of tools; see `parse_tools`.
 
     Raises:
         UnseenPart: they cannot be read.
     """
-    tools = tools_of(value)
+    tools = parse_tools(value)
     if tools is None:
         raise UnseenPart(
             "tools: expected a list of definitions with name, description and parameters"
@@ -88,7 +88,7 @@ def read_tools(value: object) -> tuple[Tool, ...]:
     return tools
 
 
-def trace_of(value: object, column: str | None = None) -> Trace | None:
+def parse_trace(value: object, column: str | None = None) -> Trace | None:
     """The conversation of a row, a log's sample or a list of messages; `None` if it holds none.
 
     Args:
@@ -155,7 +155,7 @@ def _turns(value: object, role: str = "user") -> _Turns:
     is_response = any(
         "type" in item and ("role" not in item or item["type"] == "message") for item in items
     )
-    return messages.turns_of_items(items) if is_response else messages.turns_of(value) or ()
+    return messages.parse_items(items) if is_response else messages.parse_turns(value) or ()
 
 
 def split_trace(turns: Sequence[Turn]) -> Trace | None:

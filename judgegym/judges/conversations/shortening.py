@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.conversations.turns import headed_turns, without_marks
+from judgegym.judges.conversations.turns import break_marks, headed_turns
 
 _KINDS = ("tool results", "arguments of tool calls", "earlier turns")
 _KEPT = 200
@@ -51,9 +51,9 @@ def shorten(prompt: str, responses: Sequence[str], limit: int) -> tuple[str, tup
     """
     if len(prompt) + max(map(len, responses), default=0) <= limit:
         return prompt, tuple(responses), 0
-    asked = _pieces(without_marks(prompt, only_cuts=True), is_answer=False)
+    asked = _pieces(break_marks(prompt, only_cuts=True), is_answer=False)
     answers = [
-        _pieces(without_marks(response, only_cuts=True), is_answer=True) for response in responses
+        _pieces(break_marks(response, only_cuts=True), is_answer=True) for response in responses
     ]
     for answer in sorted(answers, key=lambda pieces: -sum(len(piece.text) for piece in pieces)):
         _cut([*asked, *answer], limit - _ROOM)

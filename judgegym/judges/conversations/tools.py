@@ -32,10 +32,10 @@ class Tool:
         return wire.dumps({name: value for name, value in fields.items() if value}).decode()
 
 
-def tools_of(value: object) -> tuple[Tool, ...] | None:
+def parse_tools(value: object) -> tuple[Tool, ...] | None:
     """The definitions of tools in a list, also as JSON text, of OpenAI's or of another usual form; `None` for others.
 
-    >>> tools_of([{"type": "function", "function": {"name": "search"}}])
+    >>> parse_tools([{"type": "function", "function": {"name": "search"}}])
     (Tool(name='search', description='', parameters=None),)
     """
     try:
@@ -59,11 +59,11 @@ def _tool(value: object) -> Tool | None:
     if not isinstance(name, str):  # a tool that the endpoint runs has its type alone
         return None
     schema = next((given[field] for field in _SCHEMAS if given.get(field)), None)
-    return Tool(name, str(given.get("description") or ""), without_null(schema))
+    return Tool(name, str(given.get("description") or ""), drop_null(schema))
 
 
-def without_null(value: JSON) -> JSON:
+def drop_null(value: JSON) -> JSON:
     """A value without the fields that a table or a model has filled with null."""
     if isinstance(value, Mapping):
-        return {name: without_null(each) for name, each in value.items() if each is not None}
-    return [without_null(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: drop_null(each) for name, each in value.items() if each is not None}
+    return [drop_null(each) for each in value] if isinstance(value, list | tuple) else value

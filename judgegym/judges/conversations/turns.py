@@ -77,7 +77,7 @@ class ToolCall:
         """The call as a judge sees it: a JSON object of arguments on one line, other arguments as they are."""
         arguments = _one_form(self.arguments)
         return (
-            f"[tool call: {without_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
+            f"[tool call: {break_marks(f'{self.name}({arguments})' if self.name else arguments)}]"
         )
 
 
@@ -117,14 +117,14 @@ class Turn:
         return f"{self.role} ({self.name})" if self.name else self.role
 
     @property
-    def is_of_policy(self) -> bool:
+    def is_policy_turn(self) -> bool:
         """Whether the policy wrote it: it is of none of the other roles."""
         return self.role not in _NOT_OF_THE_POLICY
 
     @property
     def is_step(self) -> bool:
         """Whether the policy wrote a text or a tool call in it, and not its reasoning alone."""
-        return self.is_of_policy and bool(self.text.strip() or self.calls)
+        return self.is_policy_turn and bool(self.text.strip() or self.calls)
 
     def message(self) -> dict[str, JSON]:
         """The turn as a chat message, for a policy or a trainer.
@@ -176,7 +176,7 @@ def renumbered(text: str, images: Sequence[Image], numbers: Iterator[int]) -> st
     return _LIKE_IMAGE.sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
-def images_of(turns: Sequence[Turn]) -> tuple[Image, ...]:
+def list_images(turns: Sequence[Turn]) -> tuple[Image, ...]:
     """The images of turns, in the order of their marks."""
     return tuple(image for turn in turns for image in turn.images)
 
@@ -198,10 +198,10 @@ def transcript(turns: Sequence[Turn]) -> str:
         said = only.shown.removeprefix(f"{REASONING}\n") if only.reasoning else only.shown
         if only.role == "user" or (only.role == "assistant" and not _HEADING.match(said)):
             return said
-    return "\n\n".join(map(_with_heading, filled))
+    return "\n\n".join(map(_add_heading, filled))
 
 
-def with_text(turn: Turn, text: str, reasoning: str) -> Turn:
+def replace_text(turn: Turn, text: str, reasoning: str) -> Turn:
     """A turn of the policy with what is left of its text, and the rest as its reasoning."""
     shown = (
         turn.shown.replace(turn.text, text, 1)
@@ -216,42 +216,45 @@ def rewritten(text: str, turns: Sequence[Turn], others: Sequence[Turn]) -> str:
     if text == answer_text(turns):
         return answer_text(others)
     for turn, other in zip(turns, others, strict=True):
-        text = text.replace(_with_heading(turn), _with_heading(other), 1)
+        text = text.replace(_add_heading(turn), _add_heading(other), 1)
     return text if any(turn.is_step for turn in others) else ""
 
 
-def with_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
+def append_turns(prompt: str, turns: Sequence[Turn], *, is_marked: bool = False) -> str:
     """A prompt as one text with later turns behind it, as `transcript` writes them; unchanged without any.
 
     A prompt that has images is marked: what only looks like a mark in it is broken up already.
     """
     filled = [turn for turn in turns if turn.shown.strip()]
     if filled and prompt.strip() and not _HEADING.match(prompt):
-        prompt = _with_heading(Turn("user", "" if is_marked else prompt, prompt))
+        prompt = _add_heading(Turn("user", "" if is_marked else prompt, prompt))
     return (
-        "\n\n".join([*([prompt] if prompt.strip() else []), *map(_with_heading, filled)])
+        "\n\n".join([*([prompt] if prompt.strip() else []), *map(_add_heading, filled)])
         if filled
         else prompt
     )
 
 
-def without_marks(text: str, *, only_cuts: bool = False) -> str:
+def break_marks(text: str, *, only_cuts: bool = False) -> str:
     """A text in which everything that looks like a mark of ours, or of a cut, is broken up; as it is without any.
 
-    >>> without_marks("I did it: [tool call: search({})]")
+    >>> break_marks("I did it: [tool call: search({})]")
     'I did it: [¦tool call: search({})]'
     """
     return (_LIKE_CUT if only_cuts else _LIKE_MARK).sub(lambda sign: f"{sign[0]}{BREAK}", text)
 
 
-def messages_of(text: str) -> list[Message]:
+def split_messages(text: str) -> list[Message]:
     r"""A prompt as chat messages, for a model that reads conversations: the turns that `transcript` has written out.
 
     A text of other turns than those of system, user and assistant, or of one turn, is one message
     of the user.
 
-    >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky
-    blue?")] ['system', 'user']
+    >>> [
+    ...     message["role"]
+    ...     for message in split_messages("system: Be brief.\n\nuser: Why is the sky blue?")
+    ... ]
+    ['system', 'user']
     """
     turns = headed_turns(text)
     if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
@@ -265,9 +268,9 @@ def headed_turns(text: str) -> list[tuple[str, str]]:
     return [(heading, said) for heading, _, said in (piece.partition(": ") for piece in pieces)]
 
 
-def _with_heading(turn: Turn) -> str:
+def _add_heading(turn: Turn) -> str:
     """A turn of several, without lines that look like headings, and without marks that are not ours."""
-    shown = without_marks(turn.shown) if turn.shown == turn.text else turn.shown
+    shown = break_marks(turn.shown) if turn.shown == turn.text else turn.shown
     folded = shown.casefold()
     if any(role in folded for role in _SAID_TO_BE):
         shown = _LIKE_HEADING.sub(lambda heading: f"{heading[1]}{BREAK}", shown)
@@ -308,7 +311,7 @@ def continuation(text: str, beginning: str) -> str:
 
 def shown_text(text: str, calls: Sequence[ToolCall], reasoning: str) -> str:
     """What a judge sees of a turn: that there is reasoning, the text, and the calls."""
-    pieces = [*([REASONING] if reasoning else []), *([without_marks(text)] if text else [])]
+    pieces = [*([REASONING] if reasoning else []), *([break_marks(text)] if text else [])]
     return "\n".join([*pieces, *(call.shown for call in calls)])
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from judgegym.judges.core.images import note_refusal, with_images
+from judgegym.judges.core.images import attach_images, note_refusal
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.parsing.thinking import AddedMarkers, own_part
@@ -94,7 +94,7 @@ async def ask(
     last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
     added = client.settings.thinking_markers
     try:
-        messages = await with_images(messages, client)
+        messages = await attach_images(messages, client)
     except TaskError as refused:
         return JudgeCall(name, "", None, None, str(refused), CallRun(), True, True)
 
@@ -140,7 +140,7 @@ async def ask(
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
     found = verdict(choice)
-    said = _without_thinking(choice, added)
+    said = _move_thinking(choice, added)
     if isinstance(found, NoVerdict):
         return JudgeCall(
             name, said.text, said.reasoning, None, found.reason, run, state=choice.state
@@ -148,7 +148,7 @@ async def ask(
     return JudgeCall(name, said.text, said.reasoning, found.value, None, run)
 
 
-def _without_thinking(choice: Choice, added: AddedMarkers) -> Choice:
+def _move_thinking(choice: Choice, added: AddedMarkers) -> Choice:
     """A judge's choice with the thinking in its text as its reasoning; the text is empty if that never ends."""
     parts = own_part(choice.text, added).parts
     if not parts.is_found:
@@ -225,11 +225,11 @@ def failed_judgment(
         detail: what the judge returned without a verdict, such as its texts.
     """
     status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
-    why = errors_of(calls) if explanation is None else explanation
+    why = join_errors(calls) if explanation is None else explanation
     return Judgment(None, status, explanation=why, calls=tuple(calls), detail=detail)
 
 
-def errors_of(calls: Sequence[JudgeCall[object]]) -> str:
+def join_errors(calls: Sequence[JudgeCall[object]]) -> str:
     """The errors of calls, each once."""
     return "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
 

@@ -224,7 +224,7 @@ class Prompt:
     suspects: int = 0
 
     @classmethod
-    def of(cls, system: str | None, user: str, suspects: int) -> Prompt:
+    def from_texts(cls, system: str | None, user: str, suspects: int) -> Prompt:
         """A user message, after a system message if there is one."""
         first = [] if system is None else [Message(role="system", content=system)]
         return cls([*first, Message(role="user", content=user)], suspects)
@@ -276,7 +276,7 @@ def _scan(text: str, lookalikes: Lookalikes) -> tuple[EscapedText, int]:
     return broken, lookalikes.count(text, shown=broken.text)
 
 
-def without_tokens(text: str) -> str:
+def break_tokens(text: str) -> str:
     """Break up the role tokens of a text outside of the delimiters, such as the judge's own words."""
     return broken_up(text).text
 

@@ -117,7 +117,7 @@ class BackgroundLoop:
         """Wait for `work` from the caller's event loop; cancelling the caller cancels it."""
         return await asyncio.wrap_future(self.submit(work))
 
-    def at_exit(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def close_at_exit(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Call `close` on the loop when the process ends."""
         self._closers.append(close)
 

@@ -22,7 +22,7 @@ from judgegym.judges.core.tasks import (
     JudgeTask,
     ResponseJudgment,
     TaskError,
-    but_alone,
+    explain_single_response,
     response_judgment,
 )
 from judgegym.llm.client import ChatClient
@@ -178,7 +178,7 @@ class GroupJudge(ABC):
         if count < self.fewest(task):
             raise TaskError(
                 "responses: expected several to compare with each other, or a baseline"
-                + but_alone(task, self._how_to_gather)
+                + explain_single_response(task, self._how_to_gather)
             )
         if count > self.most:
             raise TaskError(
@@ -198,19 +198,17 @@ class GroupJudge(ABC):
         """The results of all responses of a request."""
         shown, left_out = task.shortened(self._limit)
         with showing(task):
-            return group_scores(
-                task.responses, await self.judge(self._with_criteria(shown)), left_out
-            )
+            return group_scores(task.responses, await self.judge(self._set_rubric(shown)), left_out)
 
     def begin(
         self, task: JudgeTask, size: int
     ) -> GroupScores | AnswerCollector[list[ResponseJudgment]]:
         """Begin a group; a tournament plays as responses arrive, unless long ones are shortened."""
         if self._limit is not None:
-            return AnswerCollector(lambda responses: self.score(task.with_responses(responses)))
-        return GroupScores(self.start(replace(self._with_criteria(task), places=None), size))
+            return AnswerCollector(lambda responses: self.score(task.replace_responses(responses)))
+        return GroupScores(self.start(replace(self._set_rubric(task), places=None), size))
 
-    def _with_criteria(self, task: JudgeTask) -> JudgeTask:
+    def _set_rubric(self, task: JudgeTask) -> JudgeTask:
         """The task with all that makes a response good as its rubric."""
         levels = (f"Score {level}: {description}" for level, description in task.levels)
         criteria = "\n".join([task.rubric or self._rubric or "", *levels]).strip()

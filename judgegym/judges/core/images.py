@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 
-from judgegym.judges.conversations.images import image_of_bytes
+from judgegym.judges.conversations.images import decode_image
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm.at_once import holding
 from judgegym.llm.client import ChatClient
@@ -72,7 +72,7 @@ def check_images(task: JudgeTask, client: ChatClient) -> None:
         )
 
 
-async def with_images(messages: Sequence[Message], client: ChatClient) -> Sequence[Message]:
+async def attach_images(messages: Sequence[Message], client: ChatClient) -> Sequence[Message]:
     """The messages with the images of the task that is judged here, in the first question.
 
     Raises:
@@ -157,4 +157,4 @@ def _scaled(image: Image, side: int) -> Image:
             )
     except Pillow.DecompressionBombError as error:
         raise ValueError(str(error)) from None
-    return replace(image_of_bytes(file.getvalue()), detail=image.detail, mark=image.mark)
+    return replace(decode_image(file.getvalue()), detail=image.detail, mark=image.mark)

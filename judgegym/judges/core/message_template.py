@@ -19,8 +19,9 @@ from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 class MessageTemplate:
     r"""The user message of a judge's prompt.
 
-    >>> template = MessageTemplate(("[Question{tag}]\n{prompt}", "[Answer{tag}]\n{response}"),
-    Lookalikes("[answer"))
+    >>> template = MessageTemplate(
+    ...     ("[Question{tag}]\n{prompt}", "[Answer{tag}]\n{response}"), Lookalikes("[answer")
+    ... )
     >>> print(template.fill({"prompt": "Why?"}, {"response": "So."}).messages[0]["content"])
     [Question]
     Why?
@@ -76,7 +77,7 @@ class MessageTemplate:
             if names <= values.keys():
                 parts.append(prompts.fill(block, values))
         user = delimited.markers.notice + "\n\n".join(parts)
-        return Prompt.of(system, user, delimited.suspects)
+        return Prompt.from_texts(system, user, delimited.suspects)
 
     def _repeated(self, ids: Sequence[str]) -> Iterator[str]:
         for block in self.blocks:

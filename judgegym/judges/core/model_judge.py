@@ -33,7 +33,7 @@ from judgegym.judges.core.calls import (
     collect_votes,
     failed_judgment,
 )
-from judgegym.judges.core.delimiters import Prompt, without_tokens
+from judgegym.judges.core.delimiters import Prompt, break_tokens
 from judgegym.judges.core.judge import (
     CritiqueRequest,
     DetailT,
@@ -46,7 +46,7 @@ from judgegym.judges.core.judge import (
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import explained
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
@@ -61,7 +61,7 @@ _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
 
 def finish_request(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[str, str]:
     """What a judge has said in the place of a verdict, and the request to write the label that follows from it."""
-    return without_tokens(call.text), prompts.load("arena_hard_reask")
+    return break_tokens(call.text), prompts.load("arena_hard_reask")
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
@@ -125,7 +125,7 @@ class Answers(Generic[ValueT]):
         """The last revision of a component; the call without one."""
         return self.revisions[component][-1] if component in self.revisions else call
 
-    def with_revision(self, component: str, call: JudgeCall[ValueT]) -> Answers[ValueT]:
+    def add_revision(self, component: str, call: JudgeCall[ValueT]) -> Answers[ValueT]:
         """The answers with one more revision."""
         earlier = self.revisions.get(component, ())
         return replace(self, revisions={**self.revisions, component: (*earlier, call)})
@@ -180,7 +180,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         if not values or len(values) < len(calls):
             return failed_judgment([call for each in answers for call in each.calls])
         said = "\n\n".join(
-            after_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls
+            cut_thinking(call.text).strip().rpartition("\n")[0].strip() for call in calls
         )
         label = ", ".join(str(_shown(value)) for value in values)
         return Judgment(sum(values) / len(values), Status.OK, label, said)
@@ -190,13 +190,13 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     ) -> Sequence[CritiqueRequest]:
         """The requests to critique and revise the verdicts of a question; by default of its one verdict, a word."""
         call, question = answers.last, answers.question
-        text = after_thinking(call.text).strip()
+        text = cut_thinking(call.text).strip()
         messages = critique_messages(question.prompt.messages, text)
         return [CritiqueRequest(question.component, _shown(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
         """The history's entry of a call that has a revised verdict; by default a word, with the text's explanation."""
-        critique, reasons = explained(after_thinking(call.text).strip())
+        critique, reasons = explained(cut_thinking(call.text).strip())
         return Revision(_shown(verdict), reasons, critique)
 
     async def judge(self, task: JudgeTask) -> Judgment[DetailT]:
@@ -240,7 +240,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
             for (place, request), call in zip(requests, revised, strict=True):
                 entries.append(self._round(number, request, call))
                 if call.value is not None:
-                    latest[place] = latest[place].with_revision(request.component, call)
+                    latest[place] = latest[place].add_revision(request.component, call)
             judgment = replace(self.combine(task, latest), calls=calls, suspects=judgment.suspects)
             history += entries
             settled |= {entry.component for entry in entries if entry.status == "unchanged"}
@@ -253,7 +253,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     ) -> JudgeCall[ValueT]:
         """Ask to critique and revise a verdict: the object that is asked for begins with the critique."""
         form, read = self.settings.form(question.form), question.read
-        form = None if form is None else form.with_critique()
+        form = None if form is None else form.critique_form()
         name = "_".join(filter(None, (f"critique_{number}", request.component)))
         vote, extra = Vote(number), question.extra
         return await ask(

@@ -46,10 +46,10 @@ def slug(name: str) -> str:
         and not _OURS.fullmatch(short)
     ):
         return short
-    return with_digest(name)
+    return append_digest(name)
 
 
-def with_digest(name: str) -> str:
+def append_digest(name: str) -> str:
     """Return a name as part of a metric's name, always with its digest."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{file_part(name)[:LONGEST]}~{digest[:8]}"
@@ -98,4 +98,4 @@ class MetricNames:
     def __call__(self, name: str) -> str:
         """Return a name as part of a metric's name."""
         short = self._parts.get(name) or slug(name)
-        return with_digest(name) if len(self._by_slug.get(short, ())) > 1 else short
+        return append_digest(name) if len(self._by_slug.get(short, ())) > 1 else short

@@ -113,7 +113,7 @@ class PromptFormat:
                 f"'judged' must name at least one of the sections {always}, not {self.judged}"
             )
 
-    def judged_of(self, titles: Iterable[str]) -> list[str]:
+    def select_judged(self, titles: Iterable[str]) -> list[str]:
         """Which of a prompt's titles are under judgment, in the order of `judged`, those with an id in their own."""
         stems = [(title, title.rpartition(" ")[0]) for title in titles]
         return [

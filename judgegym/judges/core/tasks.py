@@ -23,10 +23,10 @@ from judgegym.judges.conversations.turns import (
     IMAGE_MARK,
     Turn,
     headed_turns,
-    images_of,
+    list_images,
     renumbered,
+    replace_text,
     rewritten,
-    with_text,
 )
 from judgegym.judges.core.judgment import CallRun, Judgment, NamedVerdict, Status
 from judgegym.llm.at_once import all_results
@@ -121,7 +121,7 @@ class JudgeTask:
     @property
     def _texts(self) -> list[tuple[str, tuple[Image, ...]]]:
         """The prompt and each response, with the images whose marks it has."""
-        found = [images_of(trace) for trace in self.traces] or [()] * len(self.responses)
+        found = [list_images(trace) for trace in self.traces] or [()] * len(self.responses)
         return list(zip((self.prompt, *self.responses), (self.images, *found), strict=True))
 
     @property
@@ -148,7 +148,7 @@ class JudgeTask:
             places=places,
         )
 
-    def with_responses(
+    def replace_responses(
         self, responses: Sequence[str], places: tuple[int, ...] | None = None
     ) -> JudgeTask:
         """The task with other responses, which are texts, and with `places`."""
@@ -276,7 +276,7 @@ def shared_judgment(result: ResponseJudgment) -> ResponseJudgment:
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
-def with_others(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
+def count_empty(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
     """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
     others = (*(result.score for result in results if result.score is not None), *[None] * empty)
     return [replace(result, others=others) if result.is_failed else result for result in results]
@@ -334,7 +334,7 @@ class TaskError(ValueError):
     """A task lacks something that its judge needs; the message says what."""
 
 
-def but_alone(task: JudgeTask, how_to_gather: str) -> str:
+def explain_single_response(task: JudgeTask, how_to_gather: str) -> str:
     """The end of a message about a response that came alone: how several come together, if there is a way."""
     is_alone = len(task.responses) == 1 and task.places is None
     return f"; {how_to_gather}" if is_alone and how_to_gather else ""
@@ -409,9 +409,9 @@ def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     answers in whose prompt, begin with no thinking stays as it is, and so do the keys of its
     requests.
     """
-    if settings.judges_all_of_a_text:
+    if settings.judges_whole_text:
         return task
-    prompt = prompt_of_answers(task.prompt, settings)
+    prompt = render_prompt_text(task.prompt, settings)
     task = task if prompt == task.prompt else replace(task, prompt=prompt)
     if task.written:
         return task
@@ -428,7 +428,7 @@ def answered(task: JudgeTask, settings: ThinkingSettings) -> JudgeTask:
     )
 
 
-def prompt_of_answers(prompt: str, settings: ThinkingSettings) -> str:
+def render_prompt_text(prompt: str, settings: ThinkingSettings) -> str:
     """A prompt that is a conversation with what is shown of the assistant's turns; one of thinking alone is left out.
 
     A turn with images stays as it is: their marks belong to its text.
@@ -464,13 +464,13 @@ def _answered(
         return settings.shown(text).text, trace
     # The marks of images belong to a turn's text.
     turns = [
-        (turn, settings.shown(turn.text) if turn.is_of_policy and not turn.images else None)
+        (turn, settings.shown(turn.text) if turn.is_policy_turn and not turn.images else None)
         for turn in trace
     ]
     if not any(said is not None and said.written for _, said in turns):
         return text, trace
     kept = tuple(
-        turn if said is None or not said.written else with_text(turn, said.text, said.thinking)
+        turn if said is None or not said.written else replace_text(turn, said.text, said.thinking)
         for turn, said in turns
     )
     return rewritten(text, trace, kept), kept
@@ -491,7 +491,7 @@ def _nothing_in(task: JudgeTask, number: int) -> ResponseJudgment:
     )
 
 
-def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
+def split_task(judge: TaskJudge, task: JudgeTask) -> TaskParts:
     """What is to be judged of a checked task."""
     task = answered(task, judge.settings)
     responses, count = task.responses, len(task.responses)
@@ -540,7 +540,7 @@ async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJud
 
     Equal responses are judged once; an empty one has no score, and costs no call.
     """
-    cases, known = parts_of(judge, task)
+    cases, known = split_task(judge, task)
     with independent(task.repeat):
         judged = await all_results(map(judge.score, cases))
     taken: set[ResultPlace] = set()
@@ -559,7 +559,7 @@ ScoreItem: TypeAlias = Callable[[JudgeTask], Awaitable[list[ResponseJudgment]]]
 """Scores the responses of a task, as `judge_responses` does."""
 
 
-async def results_of(score: ScoreItem, task: JudgeTask, name: str) -> list[ResponseJudgment]:
+async def score_or_fail(score: ScoreItem, task: JudgeTask, name: str) -> list[ResponseJudgment]:
     """The results of a task's responses; where the judge raises an error, a failure for each.
 
     Args:

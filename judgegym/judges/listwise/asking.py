@@ -24,7 +24,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, failed_judgment
-from judgegym.judges.core.delimiters import without_tokens
+from judgegym.judges.core.delimiters import break_tokens
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement, response_number
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.model_judge import Question, ask_question
@@ -33,11 +33,11 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import (
     ListwiseJudgeSettings,
     answer_section,
+    count_suspects,
     draw_ids,
     listwise_prompt,
     one_scale,
     repair_request,
-    suspects_of,
 )
 from judgegym.judges.parsing.scores import (
     LISTWISE_FORM,
@@ -101,8 +101,8 @@ def divide(
     if limit is None:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
     empty = listwise_prompt(shared, {}, system_prompt=settings.judge_system_prompt)
-    room = limit - _NOTICE - sum(about_tokens(message["content"]) for message in empty.messages)
-    costs = {text: _IDS + about_tokens(answer_section(text)) for text in texts}
+    room = limit - _NOTICE - sum(estimate_tokens(message["content"]) for message in empty.messages)
+    costs = {text: _IDS + estimate_tokens(answer_section(text)) for text in texts}
     if sum(costs.values()) <= room:
         return Chunks((_shuffled(texts, settings.seed, key, 1),))
     link = _link(costs, room) if anchor is None else anchor
@@ -151,7 +151,7 @@ def _shuffled(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[s
     return tuple(generator(seed, key, f"order of chunk {number}").sample(texts, len(texts)))
 
 
-def about_tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """How many tokens a judge may count in a text; approximate, and rather too many than too few."""
     ascii_only, digits = len(text.encode("ascii", "ignore")), sum(map(text.count, _DIGITS))
     rare = len(text.encode("utf-16-le", "surrogatepass")) // 2 - len(text)
@@ -207,13 +207,13 @@ async def ask_order(
 
     def repair(messages: Sequence[Message], call: JudgeCall[ListwiseScores]) -> tuple[str, str]:
         said, request = (
-            without_tokens(call.text),
-            repair_request(ids, without_tokens(call.error or "")),
+            break_tokens(call.text),
+            repair_request(ids, break_tokens(call.error or "")),
         )
         if settings.judge_max_input_tokens is not None:
-            before = sum(about_tokens(message["content"]) for message in messages)
+            before = sum(estimate_tokens(message["content"]) for message in messages)
             fits = (
-                before + about_tokens(said) + about_tokens(request)
+                before + estimate_tokens(said) + estimate_tokens(request)
                 <= settings.judge_max_input_tokens
             )
             said = said if fits else _LEFT_OUT
@@ -300,7 +300,7 @@ def judgments(
             judgment = Judgment(None, Status.JUDGE_FAILED, explanation=chunks.left_out[text])
         else:
             judgment = _failed([order for order in shown if order.scores is None], given)
-        by_text[text] = replace(judgment, suspects=suspects_of(shared, text))
+        by_text[text] = replace(judgment, suspects=count_suspects(shared, text))
     return [by_text[text] for text in task.responses]
 
 

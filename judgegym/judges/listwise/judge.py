@@ -77,12 +77,14 @@ class ListwiseGroupJudge(GroupJudge):
         """
         texts = _texts(task)
         if len(task.responses) + (task.baseline is not None) < 2:
-            return _without_call(task, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW))
+            return _judge_without_call(
+                task, Judgment(None, Status.JUDGE_FAILED, explanation=_TOO_FEW)
+            )
         if len(texts) == 1:
             equal = Judgment(
                 _EQUAL, Status.OK, "equal", _ALL_EQUAL, detail=MemberDetail((), _EQUAL)
             )
-            return _without_call(task, equal)
+            return _judge_without_call(task, equal)
         beginning = _shared(texts)
         return await self._judged(_continued(task, beginning), shared_texts(task, beginning))
 
@@ -150,7 +152,7 @@ def _continued(task: JudgeTask, beginning: str) -> JudgeTask:
     )
 
 
-def _without_call(task: JudgeTask, judgment: Judgment[MemberDetail]) -> GroupJudgment:
+def _judge_without_call(task: JudgeTask, judgment: Judgment[MemberDetail]) -> GroupJudgment:
     return GroupJudgment(tuple(judgment for _ in task.responses))
 
 

@@ -114,7 +114,7 @@ def repair_request(ids: Sequence[str], fault: str) -> str:
     return prompts.fill(prompts.load("listwise_reask"), {**_request_words(ids), "fault": fault})
 
 
-def suspects_of(shared: Mapping[str, str], answer: str) -> int:
+def count_suspects(shared: Mapping[str, str], answer: str) -> int:
     """How many suspects there are in what an answer's score is based on: the shared texts and the answer itself."""
     return delimit((*shared.values(), answer), _TEMPLATE.lookalikes).suspects
 

@@ -141,7 +141,7 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     ):
         return None
     words = blanked(text, [each.at for each in objects]) if objects else text
-    candidates = _without_overlaps([*kind.in_words(words)])
+    candidates = _drop_overlaps([*kind.in_words(words)])
     if objects or doubtful:
         candidates = [_doubted(each, doubtful) for each in candidates]
         candidates += _object_candidates(text, objects, doubtful, kind)
@@ -209,7 +209,7 @@ def _value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
     return None if fields is None or fields.get(kind.name) is None else kind.of_fields(fields)
 
 
-def _without_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
+def _drop_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
     """The candidates without near misses that are a part of what the parser takes."""
     taken = sorted(each.at for each in in_words if each.taken)
     starts = [start for start, _ in taken]
@@ -379,7 +379,7 @@ class NamedValues:
             )
             yield VerdictCandidate(match.span(form), value, stated=value is not None and is_stated)
 
-    def with_lists(
+    def add_lists(
         self, words: str, meaning: Callable[[str], T | None]
     ) -> Iterator[VerdictCandidate[T]]:
         """The candidates in folded words, and lists of numbers, which state no value."""

@@ -22,7 +22,7 @@ from judgegym.judges.parsing.candidates import (
 from judgegym.judges.parsing.json_objects import decoded, last_first
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.parsing.scores import entry_text, most_read
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
     VerdictForm,
@@ -79,25 +79,25 @@ def criteria_verdicts(
         (`judgegym.judges.parsing.candidates`).
     """
 
-    def of_fields(fields: Mapping[str, JSON]) -> CriteriaVerdicts | None:
-        found = _of_fields(fields, words)
+    def parse_fields(fields: Mapping[str, JSON]) -> CriteriaVerdicts | None:
+        found = _parse_fields(fields, words)
         return None if isinstance(found, str) else found
 
     def in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
-        return _named(tuple(words)).with_lists(text, lambda _: None)
+        return _named(tuple(words)).add_lists(text, lambda _: None)
 
     return last_candidate(
-        own, VerdictKind("result", of_fields, in_words, read=most_read(len(words)))
+        own, VerdictKind("result", parse_fields, in_words, read=most_read(len(words)))
     )
 
 
 def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
     """What is wrong with a text in which `criteria_verdicts` finds no verdict."""
-    found = last_first(after_thinking(text), most_read(len(words)))
+    found = last_first(cut_thinking(text), most_read(len(words)))
     match = next((match for match in found if "result" in match.fields), None)
     if match is None:
         return 'there is no JSON object with the field "result"'
-    verdicts = _of_fields(decoded(match.written) or {}, words)
+    verdicts = _parse_fields(decoded(match.written) or {}, words)
     return (
         verdicts
         if isinstance(verdicts, str)
@@ -112,7 +112,7 @@ def _named(ids: tuple[str, ...]) -> NamedValues:
     )
 
 
-def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
+def _parse_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
     """The verdicts of an object, or what is wrong with it."""
     listed = fields.get("result")
     if not isinstance(listed, list):

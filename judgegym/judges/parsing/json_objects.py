@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import CRITIQUE, Place
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, scrub
@@ -213,7 +213,7 @@ def explained(text: str, name: str = "verdict") -> tuple[str, str]:
 
     A text outside of an object does not separate its reasons from the critique.
     """
-    written = written_object(after_thinking(text), name)
+    written = written_object(cut_thinking(text), name)
     if written is None:
         return text, text
     return written.text(CRITIQUE) or written.before, written.text("explanation") or text
@@ -266,7 +266,7 @@ class ObjectSigns(NamedTuple):
     named: re.Pattern[str]
 
     @classmethod
-    def of(cls, names: str, first: str | None = None) -> ObjectSigns:
+    def from_fields(cls, names: str, first: str | None = None) -> ObjectSigns:
         """Of the fields with these names, and of those that begin with a quoted name like `first`; as patterns."""
         others = "" if first is None else rf"|\\?[\"'](?:{first})\\?[\"']\s*:"
         return cls(
@@ -278,12 +278,12 @@ class ObjectSigns(NamedTuple):
         )
 
     @classmethod
-    def of_any_form(cls, name: str) -> ObjectSigns:
+    def from_name(cls, name: str) -> ObjectSigns:
         """Of an object whose verdict has this name, and whose other fields may have any."""
-        return cls.of(f"{NAMES_OF_FIELDS}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
+        return cls.from_fields(f"{NAMES_OF_FIELDS}|{re.escape(name)}", r"[^\"'\\{}\n:]{1,60}")
 
 
-USUAL_SIGNS = ObjectSigns.of(NAMES_OF_FIELDS)
+USUAL_SIGNS = ObjectSigns.from_fields(NAMES_OF_FIELDS)
 
 
 BLANK = "\ufffd"
@@ -337,13 +337,13 @@ def outermost_objects(text: str, signs: ObjectSigns) -> tuple[list[OutermostObje
             objects.append(OutermostObject((start, closing)))
         if not doubtful or start >= doubtful[-1][1]:
             doubtful.append((start, furthest))
-    cut = _end_of_cut(blanked(text, [each.at for each in objects]), signs.named)
+    cut = _find_cut_end(blanked(text, [each.at for each in objects]), signs.named)
     if cut:
         doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
     return objects, doubtful
 
 
-def _end_of_cut(words: str, name: re.Pattern[str]) -> int:
+def _find_cut_end(words: str, name: re.Pattern[str]) -> int:
     """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
     named = name.search(words)
     if named is None:

@@ -20,8 +20,8 @@ from judgegym.judges.parsing.json_objects import decoded
 from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
     VerdictForm,
+    choice_field,
     integer,
-    one_of,
     text_field,
     verdict_parser,
 )
@@ -58,7 +58,8 @@ _ALONE = re.compile(r"(?:\[\[)?([AB<>=]+)(?:\]\])?", re.IGNORECASE | re.ASCII)
 def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
     """The form of a verdict that is one of these labels."""
     return VerdictForm(
-        "arena_verdict", {"explanation": text_field("your evaluation"), "verdict": one_of(labels)}
+        "arena_verdict",
+        {"explanation": text_field("your evaluation"), "verdict": choice_field(labels)},
     )
 
 
@@ -80,7 +81,7 @@ def arena_label(own: str) -> ParsedVerdict[ArenaLabel] | None:
     return last_candidate(own, _KIND)
 
 
-def _of_value(value: JSON) -> ArenaLabel | None:
+def _parse_value(value: JSON) -> ArenaLabel | None:
     alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
     return None if alone is None else _label(alone[1])
 
@@ -120,7 +121,7 @@ def _label(written: str) -> ArenaLabel | None:
 
 _KIND = VerdictKind(
     "verdict",
-    lambda fields: _of_value(fields["verdict"]),
+    lambda fields: _parse_value(fields["verdict"]),
     _in_words,
     in_text_too=True,
     options=ARENA_LABELS,
@@ -178,7 +179,7 @@ def verdict_reason(text: str, found: ParsedVerdict[bool] | None = None) -> str |
 _ASPECT_KIND: VerdictKind[bool] = VerdictKind(
     "verdict",
     lambda fields: yes_or_no(fields["verdict"]),
-    lambda words: _ASPECT_NAMED.with_lists(words, yes_or_no),
+    lambda words: _ASPECT_NAMED.add_lists(words, yes_or_no),
 )
 
 
@@ -199,7 +200,7 @@ _CHOICE_NAMED = NamedValues(
 def choice_form(letters: Sequence[str]) -> VerdictForm:
     """The form of a verdict that is one of these letters."""
     return VerdictForm(
-        "choice", {"explanation": text_field("your comparison"), "verdict": one_of(letters)}
+        "choice", {"explanation": text_field("your comparison"), "verdict": choice_field(letters)}
     )
 
 
@@ -218,7 +219,7 @@ def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None
         One of `letters`, or `None`.
     """
 
-    def of_value(value: JSON) -> str | None:
+    def parse_value(value: JSON) -> str | None:
         return next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
 
     def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
@@ -241,7 +242,7 @@ def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None
 
     kind = VerdictKind(
         "verdict",
-        lambda fields: of_value(fields["verdict"]),
+        lambda fields: parse_value(fields["verdict"]),
         in_words,
         in_text_too=True,
         options=letters,

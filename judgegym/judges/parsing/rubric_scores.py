@@ -20,13 +20,13 @@ from judgegym.judges.parsing.candidates import (
 )
 from judgegym.judges.parsing.json_objects import BLANK, TextObject, written_object
 from judgegym.judges.parsing.scores import score_in_words, whole_score
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import (
     CRITIQUE,
     ParsedVerdict,
     VerdictForm,
+    compile_last,
     integer,
-    last_of,
     text_field,
     verdict_parser,
 )
@@ -64,7 +64,7 @@ def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[i
         own: the judge's own text.
         scale: the lowest and the highest score.
     """
-    return _behind_tag("SCORE", own, scale)
+    return _parse_tagged("SCORE", own, scale)
 
 
 @verdict_parser
@@ -75,7 +75,7 @@ def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdic
         Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models
             (2023).
     """
-    return _behind_tag("RESULT", own, scale)
+    return _parse_tagged("RESULT", own, scale)
 
 
 _SPELLED = "|".join(
@@ -97,7 +97,7 @@ _FEEDBACK_FIRST = re.compile(r"[\s*_#`]*(?:\[FEEDBACK\]|FEEDBACK:)", re.IGNORECA
 _NAMED = NamedValues(SCORE, NUMBERS)
 
 
-def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> ParsedVerdict[int] | None:
+def _parse_tagged(tag: str, own: str, scale: tuple[int, int]) -> ParsedVerdict[int] | None:
     kind = VerdictKind(
         "score",
         lambda fields: whole_score(fields["score"], scale),
@@ -169,8 +169,8 @@ def _score_line(high: int) -> re.Pattern[str]:
     return re.compile(rf"(?:: ?)?{wrapped} ?\.?")
 
 
-_LAST_SCORE = last_of(r"\[(?:SCORE|RESULT)\]", re.IGNORECASE)
-_LAST_FEEDBACK = last_of(r"\[FEEDBACK\]", re.IGNORECASE)
+_LAST_SCORE = compile_last(r"\[(?:SCORE|RESULT)\]", re.IGNORECASE)
+_LAST_FEEDBACK = compile_last(r"\[FEEDBACK\]", re.IGNORECASE)
 _LAST_FEEDBACK_LINE = re.compile(r"(?s:.*\n)?([ \t]*Feedback:)", re.IGNORECASE)
 _BOLD = "**"
 
@@ -185,21 +185,21 @@ def feedback_text(text: str) -> str | None:
     written = _object(text)
     if written is not None:
         return written.text("feedback")
-    span = _feedback_span(after_thinking(text))
+    span = _feedback_span(cut_thinking(text))
     return None if span is None else span[1].strip(" \t\r\n") or None
 
 
-def before_feedback(text: str) -> str:
+def cut_feedback(text: str) -> str:
     """The text of a rubric's judge before its last feedback, such as a critique of an earlier one."""
     written = _object(text)
     if written is not None:
         return written.text(CRITIQUE) or written.before
-    span = _feedback_span(after_thinking(text))
+    span = _feedback_span(cut_thinking(text))
     return "" if span is None else span[0].strip(" \t\r\n")
 
 
 def _object(text: str) -> TextObject | None:
-    return written_object(after_thinking(text), "score")
+    return written_object(cut_thinking(text), "score")
 
 
 @lru_cache(maxsize=16)  # for what stands before the feedback and for the feedback
@@ -228,7 +228,7 @@ def is_strict_feedback(
         if output_format == "feedback_score"
         else ("Feedback:", "[RESULT]")
     )
-    opening, begin, body = after_thinking(text).strip().partition(begins)
+    opening, begin, body = cut_thinking(text).strip().partition(begins)
     words, _, score = body.partition(tag)
     if opening or not begin or begins in words or not words.strip() or not words[0].isspace():
         return False
@@ -238,12 +238,12 @@ def is_strict_feedback(
 
 def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
     """Whether the text is exactly an object of `rubric_form`, or of its form with a critique."""
-    own = after_thinking(text).strip()
+    own = cut_thinking(text).strip()
     written = written_object(own, "score")
     if written is None or written.at != (0, len(own)):
         return False
     form, score = rubric_form(scale), written.fields["score"]
-    if [*written.fields] not in ([*form.fields], [*form.with_critique().fields]):
+    if [*written.fields] not in ([*form.fields], [*form.critique_form().fields]):
         return False
     return (
         written.text("feedback") is not None

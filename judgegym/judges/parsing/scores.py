@@ -162,7 +162,7 @@ def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
         named = _RATED_IN_WORDS.in_words(plain, lambda value: score_in_words(value, SCALE))
         stated = [each for each in named if each.stated]
     until = _end_without_other_numbers(words, stated)
-    last = _at_the_end(words[:until])
+    last = _find_last_score(words[:until])
     yield from (replace(each, stated=False, is_full=True) for each in stated)
     if last is None:
         yield from _last_at_a_line_end(words)
@@ -240,7 +240,7 @@ def _last_at_a_line_end(words: str) -> Iterator[VerdictCandidate[int]]:
     end = len(words)
     for line in reversed(words.splitlines(keepends=True)):
         end -= len(line)
-        found = _at_the_end(line)
+        found = _find_last_score(line)
         if found is not None:
             yield VerdictCandidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
             return
@@ -255,7 +255,7 @@ _ALONE = re.compile(
 )
 
 
-def _at_the_end(own: str) -> VerdictCandidate[int] | None:
+def _find_last_score(own: str) -> VerdictCandidate[int] | None:
     ending = " ".join(own[-_LOOKED_AT:].split())
     match = _RATING.search(ending)
     if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
@@ -352,7 +352,7 @@ def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[S
     """
 
     def in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-        return _NAMED.with_lists(words, lambda value: score_in_words(value, scale))
+        return _NAMED.add_lists(words, lambda value: score_in_words(value, scale))
 
     found = last_candidate(
         own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words)
@@ -418,7 +418,7 @@ def listwise_fault(text: str, ids: Sequence[str]) -> str:
     if match is None:
         return 'there is no JSON object with the field "scores"'
     try:
-        scores = _of_fields(_STRICT.decode(match.written), ids)
+        scores = _parse_fields(_STRICT.decode(match.written), ids)
     except _DoubledName as error:
         return f"a JSON object has the field {error} twice"
     if isinstance(scores, str):
@@ -427,14 +427,14 @@ def listwise_fault(text: str, ids: Sequence[str]) -> str:
 
 
 def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
-    def of_fields(fields: Mapping[str, JSON]) -> ListwiseScores | None:
-        scores = _of_fields(fields, ids)
+    def parse_fields(fields: Mapping[str, JSON]) -> ListwiseScores | None:
+        scores = _parse_fields(fields, ids)
         return None if isinstance(scores, str) else scores
 
     def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
-        return _named(tuple(ids)).with_lists(words, lambda _: None)
+        return _named(tuple(ids)).add_lists(words, lambda _: None)
 
-    return VerdictKind("scores", of_fields, in_words, read=most_read(len(ids)), decode=_decoded)
+    return VerdictKind("scores", parse_fields, in_words, read=most_read(len(ids)), decode=_decoded)
 
 
 def _decoded(written: str) -> Mapping[str, JSON] | None:
@@ -459,7 +459,7 @@ class _DoubledName(ValueError):
     """An object has a name twice, and nobody knows which value is meant."""
 
 
-def _of_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores | str:
+def _parse_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores | str:
     """The scores of an object, or what is wrong with it."""
     entries = fields["scores"]
     if not isinstance(entries, list):

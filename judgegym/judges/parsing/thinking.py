@@ -36,7 +36,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Literal, NamedTuple, TypeAlias
 
-from judgegym.llm.template_tokens import without_trailing_tokens
+from judgegym.llm.template_tokens import strip_trailing_tokens
 
 OPEN = "<think>"
 CLOSE = "</think>"
@@ -178,19 +178,20 @@ class ThinkingMarkers:
             if family.get("alone", True):
                 ends += endings
             else:
-                self._later[number] = re.compile(_any_of(endings))
-        self._words = [text for text in ends if _is_of_words(text)]
-        self._ending_words = re.compile(_any_of(self._words))
-        tags = [text for text in begins if not _is_of_words(text)]
-        tagged = [*tags, *(text for text in ends if not _is_of_words(text))]
+                self._later[number] = re.compile(_join_patterns(endings))
+        self._words = [text for text in ends if _is_word_marker(text)]
+        self._ending_words = re.compile(_join_patterns(self._words))
+        tags = [text for text in begins if not _is_word_marker(text)]
+        tagged = [*tags, *(text for text in ends if not _is_word_marker(text))]
         signs = {text[0] for text in tagged}
         self._tags = {
-            sign: re.compile(_any_of(text for text in tagged if text[0] == sign)) for sign in signs
+            sign: re.compile(_join_patterns(text for text in tagged if text[0] == sign))
+            for sign in signs
         }
-        self._start = re.compile(rf"\s*({_any_of(begins, glued=True)})")
-        self._next_start = re.compile(rf"\s*({_any_of(tags)})")
-        self._before_answer = re.compile(rf"\s*(?:(?:{_any_of(around)})\s*)+")
-        self._after_answer = re.compile(rf"(?:{_any_of(around)})\s*\Z")
+        self._start = re.compile(rf"\s*({_join_patterns(begins, glued=True)})")
+        self._next_start = re.compile(rf"\s*({_join_patterns(tags)})")
+        self._before_answer = re.compile(rf"\s*(?:(?:{_join_patterns(around)})\s*)+")
+        self._after_answer = re.compile(rf"(?:{_join_patterns(around)})\s*\Z")
 
     def parts(self, text: str, *, is_judges: bool) -> ThinkingParts:
         """See `split_thinking`."""
@@ -231,7 +232,7 @@ class ThinkingMarkers:
         }
         for family, ends in self._later.items():
             found += ends.finditer(text, since[family]) if family in since else ()
-        if begun is not None and _is_of_words(begun[1]):
+        if begun is not None and _is_word_marker(begun[1]):
             yield _Mark(
                 begun.start(1), begun.end(1), self._families[_key(begun[1]), True], begins=True
             )
@@ -258,7 +259,7 @@ class ThinkingMarkers:
         while begun is not None:
             while number < len(marks) and marks[number].until < begun.end(1):
                 number += 1
-            last = _end_of(marks, number)
+            last = _find_end(marks, number)
             if last is None:
                 thinking = "\n\n".join([*thoughts, text[begun.end(1) :]])
                 return ThinkingParts(
@@ -287,7 +288,7 @@ def _alone(text: str, marks: Sequence[_Mark]) -> int:
     return len(marks)
 
 
-def _end_of(marks: Sequence[_Mark], first: int) -> int | None:
+def _find_end(marks: Sequence[_Mark], first: int) -> int | None:
     """The number of the marker that ends the thinking begun by the marker of this number; `None` without one.
 
     Nested thinking of the same family ends first. Where only another family's marker ends it, that
@@ -354,7 +355,7 @@ def _is_within_a_sentence(text: str, mark: _Mark) -> bool:
 
 def _object_behind(text: str, ends: Sequence[int]) -> int | None:
     """Where an object begins that is all of the text behind some thinking, and quotes markers; `None` without one."""
-    body = without_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
+    body = strip_trailing_tokens(text).rstrip().removesuffix(_FENCE).rstrip()
     if not body.endswith("}"):
         return None
     begun = (
@@ -374,14 +375,14 @@ def _object_behind(text: str, ends: Sequence[int]) -> int | None:
 
 
 def _key(marker: str) -> str:
-    return marker if _is_of_words(marker) else marker.lower()
+    return marker if _is_word_marker(marker) else marker.lower()
 
 
-def _is_of_words(marker: str) -> bool:
+def _is_word_marker(marker: str) -> bool:
     return marker[0].isalpha() or marker[0] in "/\n"
 
 
-def _any_of(markers: Iterable[str], *, glued: bool = False) -> str:
+def _join_patterns(markers: Iterable[str], *, glued: bool = False) -> str:
     """The pattern of any of some markers, the longest first; each begins with a sign that is quickly looked for.
 
     Args:
@@ -393,7 +394,7 @@ def _any_of(markers: Iterable[str], *, glued: bool = False) -> str:
     patterns = []
     for sign, group in groupby(ordered, key=lambda marker: marker[0]):
         rests = [marker[1:] for marker in group]
-        if not _is_of_words(sign):
+        if not _is_word_marker(sign):
             patterns.append(re.escape(sign) + _in_any_case({*rests}))
             continue
         escaped = [
@@ -462,12 +463,12 @@ class OwnPart(NamedTuple):
 def own_part(text: str, added: AddedMarkers = ()) -> OwnPart:
     """The part of a judge's text that may hold a verdict: what follows its thinking."""
     parts = split_thinking(text, added, is_judges=True)
-    own = without_trailing_tokens(text[parts.start : parts.end])
+    own = strip_trailing_tokens(text[parts.start : parts.end])
     return OwnPart(
-        own, own if parts.end == len(text) else without_trailing_tokens(text[parts.start :]), parts
+        own, own if parts.end == len(text) else strip_trailing_tokens(text[parts.start :]), parts
     )
 
 
-def after_thinking(text: str) -> str:
+def cut_thinking(text: str) -> str:
     """The own part of a judge's text."""
     return own_part(text).text

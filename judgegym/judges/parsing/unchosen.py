@@ -209,7 +209,7 @@ def is_unchosen(
     earlier = _outermost(each for each in earlier if each.at[1] <= start)
     others = [each for each in earlier if each.differs]
     return bool(others) and (
-        _is_one_of_several(words, last, earlier)
+        _is_joined(words, last, earlier)
         or _is_alternative(before, start, others)
         or _is_listed(words, last, earlier)
         or _runs_on(words, start, others, headings)
@@ -238,7 +238,7 @@ def _is_example(words: str, start: int) -> bool:
     )
 
 
-def _is_one_of_several(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
+def _is_joined(words: str, last: Mention, earlier: Sequence[Mention]) -> bool:
     """Whether the verdict is joined to another one, perhaps through repetitions of itself."""
     following = last
     for each in reversed(earlier):

@@ -31,7 +31,7 @@ from typing import Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeV
 
 from judgegym.judges.parsing.thinking import own_part
 from judgegym.llm import wire
-from judgegym.llm.template_tokens import without_trailing_tokens
+from judgegym.llm.template_tokens import strip_trailing_tokens
 from judgegym.llm.wire import JSON, Message
 
 P = ParamSpec("P")
@@ -94,7 +94,7 @@ class VerdictParser(Generic[P, T]):
             if later is None or later.value != found.value:
                 return None
         if own.mentioned is not None:
-            before = self._read(without_trailing_tokens(own.text[: own.mentioned]), *args, **kwargs)
+            before = self._read(strip_trailing_tokens(own.text[: own.mentioned]), *args, **kwargs)
             if before is not None and before.value != found.value:
                 return None
         return found.behind(own.parts.start) if own.parts.start else found
@@ -108,14 +108,14 @@ verdict_parser = VerdictParser
 """As a decorator."""
 
 
-def last_of(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def compile_last(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """An expression whose `match` finds the last match of `pattern`, a list of all matches of which may be long.
 
     Give the pattern a literal first sign, which the search goes back to; and no place from which it
     reads on and on, since it is tried from each occurrence of that sign. Group 1 is the pattern's
     first group, or all of it.
 
-    >>> last_of("[0-9]").match("1 or 2")[1]
+    >>> compile_last("[0-9]").match("1 or 2")[1]
     '2'
     """
     return re.compile(
@@ -148,7 +148,7 @@ def text_field(shown: str) -> VerdictField:
     return VerdictField({"type": "string"}, f'"<{shown}>"')
 
 
-def one_of(values: Sequence[str]) -> VerdictField:
+def choice_field(values: Sequence[str]) -> VerdictField:
     """A field with one of some words."""
     quoted = [f'"{value}"' for value in values]
     return VerdictField(
@@ -179,7 +179,7 @@ def entries(fields: Mapping[str, VerdictField]) -> VerdictField:
 class VerdictForm:
     """The form of one kind of verdict.
 
-    >>> form = VerdictForm("verdict", {"reason": text_field("why"), "verdict": one_of("AB")})
+    >>> form = VerdictForm("verdict", {"reason": text_field("why"), "verdict": choice_field("AB")})
     >>> print(form.instructions.removeprefix(BEGINNING))
     {"reason": "<why>", "verdict": <"A" or "B">}
 
@@ -209,7 +209,7 @@ class VerdictForm:
         """The form in words, for the prompt."""
         return BEGINNING + _shown(self.fields)
 
-    def with_critique(self) -> VerdictForm:
+    def critique_form(self) -> VerdictForm:
         """The form in which the judge critiques its earlier evaluation, then gives the revised verdict."""
         said = "what was right and what was wrong in your previous evaluation"
         return VerdictForm(f"revised_{self.name}", {CRITIQUE: text_field(said), **self.fields})
@@ -224,7 +224,7 @@ class VerdictForm:
         return wire.dumps({name: values[name] for name in self.fields}).decode()
 
 
-def without_form(content: str) -> str:
+def strip_form(content: str) -> str:
     """A message without the form at its end, if it has one."""
     before, found, _ = content.rpartition(f"\n\n{BEGINNING}")
     return before if found else content

@@ -47,7 +47,7 @@ from judgegym.judges.parts.part import (
     PartOptions,
     PartsDetail,
     PartsJudge,
-    members_of,
+    parse_members,
 )
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
@@ -220,5 +220,5 @@ JUDGE = JudgeDefinition(
     CascadeSettings,
     "a cheap judge, and a strong one where it is unsure (--cascade)",
     CascadeJudge,
-    parts=PartsDefinition("cascade", "", PartOptions, members_of, names=("cheap", "strong")),
+    parts=PartsDefinition("cascade", "", PartOptions, parse_members, names=("cheap", "strong")),
 )

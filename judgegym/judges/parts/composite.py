@@ -41,7 +41,7 @@ from judgegym.judges.parts.part import (
     PartsDetail,
     PartsJudge,
     check_names,
-    name_of_judge,
+    name_judge,
     read_text,
 )
 from judgegym.llm.at_once import all_results
@@ -98,7 +98,7 @@ class TermOptions(PartOptions):
         return "penalty" if self.penalty is not None else "term" if self.gate is None else "gate"
 
 
-def parts_of(value: object) -> object:
+def parse_parts(value: object) -> object:
     """Parts from JSON, a file (`@path`), or kinds of judges: `rule,rubric`, or with weights `rubric=0.8,rule=0.2`.
 
     A prompt file is a judge, too; its part has its name without the ending.
@@ -112,7 +112,7 @@ def parts_of(value: object) -> object:
     parts: dict[str, dict[str, JsonValue]] = {}
     for word in map(str, words):
         kind, has_weight, weight = word.partition("=")
-        name = str(name_of_judge(kind))
+        name = str(name_judge(kind))
         if name in parts:
             raise ValueError(
                 f"two parts are named {name!r}; expected JSON, which names each: {{NAME: {{judge: "
@@ -151,7 +151,7 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
 Parts = Annotated[
     dict[str, dict[str, JsonValue]],
     NoDecode,
-    BeforeValidator(parts_of),
+    BeforeValidator(parse_parts),
     AfterValidator(check_names),
 ]
 
@@ -304,5 +304,5 @@ JUDGE = JudgeDefinition(
     CompositeJudgeSettings,
     "several parts, each a judge or a rule (--reward)",
     CompositeJudge,
-    parts=PartsDefinition("reward", "parts", TermOptions, parts_of, usual=None),
+    parts=PartsDefinition("reward", "parts", TermOptions, parse_parts, usual=None),
 )

@@ -44,7 +44,7 @@ from judgegym.judges.parts.part import (
     PartOptions,
     PartsDetail,
     PartsJudge,
-    members_of,
+    parse_members,
     read_text,
 )
 from judgegym.llm.client import ChatClient
@@ -376,6 +376,6 @@ JUDGE = JudgeDefinition(
     JurySettings,
     "several judges, whose scores make one (--judges)",
     JuryJudge,
-    parts=PartsDefinition("judges", "members", PartOptions, members_of),
+    parts=PartsDefinition("judges", "members", PartOptions, parse_members),
     confidences=frozenset(("members",)),
 )

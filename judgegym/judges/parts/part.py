@@ -59,7 +59,7 @@ def read_text(value: object) -> object:
         raise ValueError(f"expected JSON or YAML in the file: {error}") from None
 
 
-def members_of(value: object) -> object:
+def parse_members(value: object) -> object:
     """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
 
     A prompt file has its name without the ending, and may stand in the place of a model.
@@ -86,14 +86,14 @@ def members_of(value: object) -> object:
                 f"expected the settings of a judge or the name of a model, found {given!r}"
             )
         model = str(member.get("judge_model_name") or "").rstrip("/").rpartition("/")[2]
-        name = str(member.get("name") or model or name_of_judge(member.get("judge")) or "judge")
+        name = str(member.get("name") or model or name_judge(member.get("judge")) or "judge")
         numbered = chain([name], (f"{name}_{number}" for number in count(2)))
         free = next(each for each in numbered if each not in members)
         members[free] = {key: field for key, field in member.items() if key != "name"}
     return members
 
 
-def name_of_judge(judge: object) -> object:
+def name_judge(judge: object) -> object:
     """The usual name of a part by its judge: the kind, or that of a prompt file without its folder and ending."""
     return Path(str(judge)).stem if is_prompt_file(judge) else judge
 
@@ -124,7 +124,7 @@ def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, J
 Members = Annotated[
     dict[str, dict[str, JsonValue]],
     NoDecode,
-    BeforeValidator(members_of),
+    BeforeValidator(parse_members),
     AfterValidator(check_names),
 ]
 """Judges that judge the same response, by their names."""

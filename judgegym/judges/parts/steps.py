@@ -22,7 +22,7 @@ from pydantic_settings import NoDecode
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.conversations.turns import images_of, text_turn, transcript, with_turns
+from judgegym.judges.conversations.turns import append_turns, list_images, text_turn, transcript
 from judgegym.judges.core.judge import JudgeDefinition, PartsDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
@@ -77,10 +77,10 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
         tasks = {
             f"{STEP}_{index}": replace(
                 case,
-                prompt=with_turns(case.prompt, turns[:index], is_marked=bool(case.images)),
+                prompt=append_turns(case.prompt, turns[:index], is_marked=bool(case.images)),
                 responses=(transcript(turns[index : index + 1]),),
                 traces=(turns[index : index + 1],),
-                images=(*case.images, *images_of(turns[:index])),
+                images=(*case.images, *list_images(turns[:index])),
             ).numbered()
             for index in kept
         }

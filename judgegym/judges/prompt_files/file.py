@@ -29,7 +29,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.config.presets import YamlError, load_yaml, nodes_of
+from judgegym.judges.config.presets import YamlError, load_yaml, parse_nodes
 from judgegym.judges.core import judgment
 from judgegym.judges.parsing.candidates import folded
 from judgegym.judges.prompt_files.lines import PlaceholderName, TemplateError, placeholder_in
@@ -169,14 +169,14 @@ def load_prompt_file(path: Path) -> PromptFile:
     Raises:
         ValueError: it cannot be read, or is wrong; the message names file and line.
     """
-    data = _bytes_of(path)
+    data = _read_bytes(path)
     try:
         values = load_yaml(data, names_as_written=True)
     except YamlError as error:
         raise ValueError(f"{path}:{error.line or 1}: expected YAML: {error.problem}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path}:1: expected YAML with prompt, scale and verdict")
-    places = _places_of(data)
+    places = _locate_fields(data)
     try:
         prompt = values.get("prompt")
         if isinstance(prompt, str):
@@ -188,7 +188,7 @@ def load_prompt_file(path: Path) -> PromptFile:
         raise ValueError(_explained(path, error, places.lines)) from None
 
 
-def _bytes_of(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -216,8 +216,8 @@ class _Places(NamedTuple):
     hint: str = ""
 
 
-def _places_of(data: bytes) -> _Places:
-    node = nodes_of(data)
+def _locate_fields(data: bytes) -> _Places:
+    node = parse_nodes(data)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     lines = {
         key.value: key.start_mark.line + 1 for key, _ in pairs if isinstance(key, yaml.ScalarNode)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
+from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
 from judgegym.judges.core.judge import (
     CritiqueRequest,
     JudgeDefinition,
@@ -22,7 +22,7 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment, Status, margin
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before, explained
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, text_field
 from judgegym.judges.prompt_files.lines import PLACEHOLDERS, unescaped
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings
@@ -155,7 +155,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         scores = [vote.score for vote in votes if vote.score is not None]
         confidences = self._confidences(labels, replies)
         if len(scores) < settings.samples_per_item:
-            errors = errors_of(replies.calls)
+            errors = join_errors(replies.calls)
             explanation = (
                 f"{len(scores)} of {settings.samples_per_item} judgments have a verdict: {errors}"
             )
@@ -191,7 +191,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
                 name,
                 self._shown(call.value),
                 self._reasons(call.text),
-                critique_messages(messages, after_thinking(call.text)),
+                critique_messages(messages, cut_thinking(call.text)),
             )
             for name, call in calls
             if call.value is not None
@@ -199,7 +199,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def revision(self, call: JudgeCall[PromptVerdict], verdict: PromptVerdict) -> Revision:
         """The revised verdict, its reasons, and what stands before it."""
-        critique = critique_before(after_thinking(call.text), self.file.verdict.field_name.lower())
+        critique = critique_before(cut_thinking(call.text), self.file.verdict.field_name.lower())
         return Revision(self._shown(verdict), self._reasons(call.text), critique)
 
     def _texts(self, task: JudgeTask) -> Mapping[str, str]:
@@ -251,7 +251,7 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
 
     def _reasons(self, text: str) -> str:
         """The reasons of a verdict: the explanation of an object, or the whole text."""
-        return explained(after_thinking(text).strip(), self.file.verdict.field_name.lower())[1]
+        return explained(cut_thinking(text).strip(), self.file.verdict.field_name.lower())[1]
 
     @staticmethod
     def _confidences(labels: Sequence[str], replies: Answers[PromptVerdict]) -> dict[str, float]:

@@ -20,10 +20,10 @@ def _from_path(value: object) -> object:
     """The prompt file at a path; any other value as it is."""
     if not isinstance(value, str | Path):
         return value
-    return load_prompt_file(path_of(value))
+    return load_prompt_file(parse_path(value))
 
 
-def path_of(name: str | Path) -> Path:
+def parse_path(name: str | Path) -> Path:
     """The path of a prompt file, which may be written as `@PATH`."""
     return Path(str(name).removeprefix("@")).expanduser()
 

@@ -34,8 +34,8 @@ from judgegym.judges.parsing.verdict_parser import (
     ParsedVerdict,
     VerdictField,
     VerdictParser,
+    choice_field,
     integer,
-    one_of,
 )
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -133,7 +133,7 @@ class VerdictLabels(BaseModel):
     @property
     def form(self) -> VerdictField:
         """The field of an object that holds one of them."""
-        return one_of([*self.scores]) if self.scale is None else integer(*self.scale)
+        return choice_field([*self.scores]) if self.scale is None else integer(*self.scale)
 
     def from_value(self, value: JSON) -> str | None:
         """The label of a JSON value."""
@@ -143,7 +143,7 @@ class VerdictLabels(BaseModel):
         if self.is_yes_no and not isinstance(value, str):
             return yes_no_label(value)
         is_word = isinstance(value, str | int | float) and not isinstance(value, bool)
-        return self.by_name.get(str(value).strip().casefold()) if is_word else None
+        return self.labels_by_name.get(str(value).strip().casefold()) if is_word else None
 
     def from_words(self, words: str) -> str | None:
         """The label that words are, with decoration or a full stop around it."""
@@ -154,7 +154,9 @@ class VerdictLabels(BaseModel):
                 number.removeprefix("+") if self.scale.low < 0 else number, self.scale
             )
             return None if level is None else str(level)
-        return self.by_name.get(bare.casefold()) or self.by_name.get(bare.strip("()[] ").casefold())
+        return self.labels_by_name.get(bare.casefold()) or self.labels_by_name.get(
+            bare.strip("()[] ").casefold()
+        )
 
     def stated_in(self, words: str) -> str | None:
         """The label that folded words state: the label itself, or one that looks like it."""
@@ -164,7 +166,7 @@ class VerdictLabels(BaseModel):
         return next((label for label in self.scores if folded(label).casefold() == bare), None)
 
     @property
-    def by_name(self) -> Mapping[str, str]:
+    def labels_by_name(self) -> Mapping[str, str]:
         """The labels by their names without case."""
         return {label.casefold(): label for label in self.scores}
 
@@ -222,7 +224,7 @@ def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictK
             label = labels.stated_in(match["value"])
             yield VerdictCandidate(match.span(), label, stated=label is not None)
         if rule.field is not None:
-            yield from named.with_lists(words, labels.stated_in)
+            yield from named.add_lists(words, labels.stated_in)
         else:
             yield from named.in_words(plain, labels.stated_in)
 
@@ -232,7 +234,7 @@ def _kind(rule_json: str, labels_json: str, titles: tuple[str, ...]) -> VerdictK
         in_words,
         in_text_too=rule.field is None,
         options=[*labels.scores],
-        signs=USUAL_SIGNS if rule.field is None else ObjectSigns.of_any_form(rule.field),
+        signs=USUAL_SIGNS if rule.field is None else ObjectSigns.from_name(rule.field),
         headings=_headings(titles) if titles else None,
     )
 

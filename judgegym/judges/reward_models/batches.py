@@ -78,7 +78,7 @@ class RewardBatches:
         except Exception as error:  # noqa: BLE001  # any error is that of all its calls
             first.fail(error)
             for each in others:
-                each.fail(error.of_another_call() if isinstance(error, EndpointError) else error)
+                each.fail(error.make_shared_error() if isinstance(error, EndpointError) else error)
         else:
             parts = [replace(answer, choices=(choice,)) for choice in answer.choices]
             for each, part in zip(others, parts[1:], strict=True):

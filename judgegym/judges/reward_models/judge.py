@@ -23,7 +23,7 @@ from typing_extensions import Self
 from judgegym.judges.config.extras import needs
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.conversations.turns import messages_of
+from judgegym.judges.conversations.turns import split_messages
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
@@ -193,7 +193,7 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         )
 
     def _input(self, prompt: str, response: str) -> RewardInput:
-        messages = (*messages_of(prompt), Message(role="assistant", content=response))
+        messages = (*split_messages(prompt), Message(role="assistant", content=response))
         return RewardInput(prompt, response, messages)
 
     async def _probe(self) -> ChatResponse | EndpointError:

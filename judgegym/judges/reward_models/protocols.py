@@ -81,7 +81,7 @@ class Protocol:
         return [wire.dumps(item).decode() for item in items], usage
 
 
-def _list_of(body: JSON, name: str) -> Sequence[JSON]:
+def _require_list(body: JSON, name: str) -> Sequence[JSON]:
     found = body.get(name) if isinstance(body, dict) else None
     if not isinstance(found, list):
         raise NotACompletion(f"the answer has no list {name!r}")
@@ -98,7 +98,7 @@ def _entries(found: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
 
 def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
     """The entries of `data` in the order of their indices; of numbers by token, those of the last one."""
-    entries, by_index = _entries(_list_of(body, "data"), name), dict[JSON, JSON]()
+    entries, by_index = _entries(_require_list(body, "data"), name), dict[JSON, JSON]()
     for entry in entries:
         value = entry[name]
         if isinstance(value, list) and value and isinstance(value[-1], list):
@@ -154,7 +154,7 @@ PROTOCOLS: Mapping[RewardProtocol, Protocol] = {
             "query": [each.text for each in inputs],
             "prompts": [each.prompt for each in inputs],
         },
-        lambda answer: (_list_of(answer, "rewards"), None),
+        lambda answer: (_require_list(answer, "rewards"), None),
         "text",
         adds_bos=False,
     ),

@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, errors_of, failed_judgment
+from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
-    before_feedback,
+    cut_feedback,
     feedback_text,
     is_strict_feedback,
     is_strict_object,
     rubric_form,
 )
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.rubrics.prompt import (
     REQUEST,
@@ -128,7 +128,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
         confidences = self._confidences(scores, replies)
         if len(values) < settings.samples_per_item:
-            errors = errors_of(replies.calls)
+            errors = join_errors(replies.calls)
             explanation = (
                 f"{len(values)} of {settings.samples_per_item} judgments have a score: {errors}"
             )
@@ -160,7 +160,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
                 name,
                 call.value.shown,
                 feedback_text(call.text) or call.text,
-                critique_messages(messages, after_thinking(call.text)),
+                critique_messages(messages, cut_thinking(call.text)),
             )
             for name, call in calls
             if call.value is not None
@@ -168,7 +168,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
 
     def revision(self, call: JudgeCall[RubricVerdict], verdict: RubricVerdict) -> Revision:
         """The revised score and its feedback."""
-        return Revision(verdict.shown, feedback_text(call.text) or "", before_feedback(call.text))
+        return Revision(verdict.shown, feedback_text(call.text) or "", cut_feedback(call.text))
 
     def _rubric(self, task: JudgeTask) -> Rubric:
         """The rubric of the task or the general one."""

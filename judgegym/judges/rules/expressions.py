@@ -60,7 +60,7 @@ def expression() -> Comparison:
         if not given:
             return cannot_say("the text has no expression", expected=str(gold[-1]))
         holds = verify(gold, given, timeout_seconds=None, raise_on_error=True)
-        return RuleFinding.of(holds=holds, found=str(given[-1]), expected=str(gold[-1]))
+        return RuleFinding.from_outcome(holds=holds, found=str(given[-1]), expected=str(gold[-1]))
 
     return compare
 
@@ -79,7 +79,7 @@ def regex() -> Comparison:
                 f"no regular expression: {error}", expected=expected, is_unusable=True
             )
         match = pattern.search(text)
-        return RuleFinding.of(
+        return RuleFinding.from_outcome(
             holds=match is not None, found=None if match is None else match[0], expected=expected
         )
 
@@ -118,10 +118,10 @@ def json_schema() -> Comparison:
                 continue
             wrong = best_match(checks.iter_errors(value))
             said = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
-            return RuleFinding.of(
+            return RuleFinding.from_outcome(
                 holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said
             )
-        return RuleFinding.of(
+        return RuleFinding.from_outcome(
             holds=False, found=None, expected="JSON of the schema", why="the text has no JSON"
         )
 

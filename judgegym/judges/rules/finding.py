@@ -30,7 +30,7 @@ class RuleFinding(NamedTuple):
     is_unusable: bool = False
 
     @classmethod
-    def of(
+    def from_outcome(
         cls, *, holds: bool, found: str | None, expected: str | None, why: str = ""
     ) -> RuleFinding:
         """The finding of a rule that holds or does not: 1.0 or 0.0."""

@@ -18,7 +18,7 @@ from judgegym.judges.conversations.turns import ToolCall
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.rules import traces
 from judgegym.judges.rules.expressions import expression, json_schema, regex
 from judgegym.judges.rules.finding import RuleFinding, cannot_say
@@ -167,7 +167,7 @@ class RuleTaskJudge(SingleJudge[RuleSettings, RuleDetail]):
             return cannot_say(traces.NO_TRACE)
         if self.rule in _OF_TRACE:
             return _OF_TRACE[self.rule](trace)
-        expected, text = settings.rule_expected, after_thinking(response)
+        expected, text = settings.rule_expected, cut_thinking(response)
         if expected is None:
             expected = f"={task.prompt}" if self.rule == "language" else task.reference
         if expected is None:

@@ -58,7 +58,9 @@ def last_number(text: str) -> tuple[Decimal, str] | None:
     >>> last_number("It costs $1,250.50, not 3.")[0], last_number("so x = -3/4")[0]
     (Decimal('3'), Decimal('-0.75'))
     """
-    plain = _CURRENCY_BEHIND_SIGN.sub("", _THOUSANDS.sub(",", _FRACTION.sub(_on_one_line, text)))
+    plain = _CURRENCY_BEHIND_SIGN.sub(
+        "", _THOUSANDS.sub(",", _FRACTION.sub(_flatten_fraction, text))
+    )
     found = [*_NUMBER.finditer(plain)][-2:]
     if not found:
         return None
@@ -72,7 +74,7 @@ def last_number(text: str) -> tuple[Decimal, str] | None:
     return (value.copy_negate(), last[0][1:]) if is_dash else (value, last[0])
 
 
-def _on_one_line(fraction: re.Match[str]) -> str:
+def _flatten_fraction(fraction: re.Match[str]) -> str:
     """A fraction of LaTeX as `3/4`, with the sign before it."""
     sign, over, under = (fraction[1] or "").strip(), fraction[2], fraction[3]
     if sign and over[0] in "-+−":
@@ -102,14 +104,14 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
     difference = _CONTEXT.abs(_CONTEXT.subtract(given[0], wanted[0]))
     most = _CONTEXT.multiply(Decimal(tolerance), wanted[0].copy_abs() or Decimal(1))
     holds = given[0] == wanted[0] or (tolerance > 0 and difference <= most)
-    return RuleFinding.of(holds=holds, found=given[1], expected=wanted[1])
+    return RuleFinding.from_outcome(holds=holds, found=given[1], expected=wanted[1])
 
 
 def exact(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, but for white space at both ends."""
     if not expected.strip():
         return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
-    return RuleFinding.of(
+    return RuleFinding.from_outcome(
         holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip()
     )
 
@@ -131,7 +133,7 @@ def normalised(text: str, expected: str) -> RuleFinding:
         return cannot_say(
             "nothing is left of the expected value, normalised", expected=expected, is_unusable=True
         )
-    return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)
+    return RuleFinding.from_outcome(holds=given == wanted, found=given, expected=wanted)
 
 
 def contains(text: str, expected: str) -> RuleFinding:
@@ -144,7 +146,7 @@ def contains(text: str, expected: str) -> RuleFinding:
     before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
     after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
     at = re.search(f"{before}{re.escape(wanted)}{after}", given) if wanted in given else None
-    return RuleFinding.of(
+    return RuleFinding.from_outcome(
         holds=at is not None, found=None if at is None else at[0], expected=wanted
     )
 
@@ -169,8 +171,12 @@ def choice_in(text: str) -> str | None:
     What is said of an option is no choice of it, and a bare letter on the last line comes after all
     that was said.
 
-    >>> choice_in("So the answer is (B). Option C is wrong."), choice_in("C) 42"), choice_in("A good
-    question.") ('B', 'C', None)
+    >>> (
+    ...     choice_in("So the answer is (B). Option C is wrong."),
+    ...     choice_in("C) 42"),
+    ...     choice_in("A good question."),
+    ... )
+    ('B', 'C', None)
     """
     inside, said = boxed(text), list[str]()
     if inside is not None:
@@ -193,4 +199,4 @@ def multiple_choice(text: str, expected: str) -> RuleFinding:
         )
     if given is None:
         return cannot_say("the text chooses no letter", expected=wanted)
-    return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)
+    return RuleFinding.from_outcome(holds=given == wanted, found=given, expected=wanted)

@@ -69,7 +69,9 @@ def repetition(text: str) -> RuleFinding:
 def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
     """Whether a response has one `<think>…</think>`, and an answer behind it (`judgegym.judges.parsing.thinking`)."""
     thinking = split(text, opened_by_template=opened_by_template)
-    return RuleFinding.of(holds=thinking.valid, found=thinking.reason or "valid", expected="valid")
+    return RuleFinding.from_outcome(
+        holds=thinking.valid, found=thinking.reason or "valid", expected="valid"
+    )
 
 
 @lru_cache
@@ -97,6 +99,6 @@ def language() -> Comparison:
         given = told(text)
         if given is None:
             return cannot_say("the language of the text cannot be told", expected=wanted)
-        return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)
+        return RuleFinding.from_outcome(holds=given == wanted, found=given, expected=wanted)
 
     return compare

@@ -79,10 +79,10 @@ class RuleSettings(JudgeSettings):
     not resumed with another function."""
 
     @property
-    def judges_all_of_a_text(self) -> bool:
+    def judges_whole_text(self) -> bool:
         """The rule of thinking reads that."""
         is_of_thinking = self.rule == "thinking_format" and getattr(self, "judge", "rule") == "rule"
-        return is_of_thinking or super().judges_all_of_a_text
+        return is_of_thinking or super().judges_whole_text
 
     @property
     def asks_endpoint(self) -> bool:

@@ -16,7 +16,7 @@ from functools import lru_cache, wraps
 from typing import NamedTuple, TypeAlias, cast
 
 from judgegym.judges.conversations.turns import ToolCall, Turn
-from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.thinking import cut_thinking
 from judgegym.judges.rules.finding import RuleFinding, cannot_say
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -100,7 +100,7 @@ def _equal(one: object, other: object) -> bool:
     return one == other and isinstance(one, bool) is isinstance(other, bool)
 
 
-def _is_call_of(tool: _Tool, call: ToolCall) -> bool:
+def _matches_call(tool: _Tool, call: ToolCall) -> bool:
     """Whether a call is of this tool, with these arguments among its own."""
     if not fnmatchcase(call.name, tool.name):
         return False
@@ -129,13 +129,13 @@ def _finding(
     *, holds: bool, calls: Sequence[ToolCall], expected: str, why: str = ""
 ) -> RuleFinding:
     names = ", ".join(call.name for call in calls) or "no tool call"
-    return RuleFinding.of(holds=holds, found=names, expected=expected, why=why)
+    return RuleFinding.from_outcome(holds=holds, found=names, expected=expected, why=why)
 
 
 @_bounded
 def tool_called(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
     """Whether each of the expected tools was called, with the expected arguments among those of one call."""
-    holds = all(any(_is_call_of(tool, call) for call in calls) for tool in _tools(expected))
+    holds = all(any(_matches_call(tool, call) for call in calls) for tool in _tools(expected))
     return _finding(holds=holds, calls=calls, expected=expected)
 
 
@@ -143,7 +143,7 @@ def tool_called(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
 def tool_order(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
     """Whether the expected tools were called in this order, others between them allowed."""
     left = iter(calls)  # each search goes on behind the last one
-    holds = all(any(_is_call_of(tool, call) for call in left) for tool in _tools(expected))
+    holds = all(any(_matches_call(tool, call) for call in left) for tool in _tools(expected))
     return _finding(holds=holds, calls=calls, expected=expected)
 
 
@@ -194,17 +194,19 @@ def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
     not checked.
     """
     last, answered = trace[-1], {turn.answers for turn in trace}
-    has_ids = all(turn.answers for turn in trace if not turn.is_of_policy)
+    has_ids = all(turn.answers for turn in trace if not turn.is_policy_turn)
     earlier = [call for turn in trace[:-1] for call in turn.calls if has_ids and call.id]
     still_open = [*last.calls, *(call for call in earlier if call.id not in answered)]
-    if not last.is_of_policy:
-        return RuleFinding.of(holds=False, found=f"a turn of the {last.role}", expected="an answer")
+    if not last.is_policy_turn:
+        return RuleFinding.from_outcome(
+            holds=False, found=f"a turn of the {last.role}", expected="an answer"
+        )
     if still_open:
-        return RuleFinding.of(
+        return RuleFinding.from_outcome(
             holds=False, found=f"an open call of {still_open[0].name}", expected="an answer"
         )
-    text = after_thinking(last.text).strip()
-    return RuleFinding.of(
+    text = cut_thinking(last.text).strip()
+    return RuleFinding.from_outcome(
         holds=bool(text), found=text or "a turn without a text", expected="an answer"
     )
 

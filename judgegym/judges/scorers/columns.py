@@ -44,7 +44,7 @@ def usual_column(values: Mapping[str, object], field: str) -> str | None:
         is_empty = value in (None, "") or (
             column != field and value in ([], {})
         )  # an own empty list is a mistake
-        if is_empty or (field == "criteria" and is_shared and not _is_list_of_criteria(value)):
+        if is_empty or (field == "criteria" and is_shared and not _is_criteria_list(value)):
             continue
         return column
     return None
@@ -81,7 +81,7 @@ def usual_value(values: Mapping[str, object], column: str) -> object:
     return whole.get(inner) if isinstance(whole, Mapping) else None
 
 
-def _is_list_of_criteria(value: object) -> bool:
+def _is_criteria_list(value: object) -> bool:
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = wire.as_json(value)
     return (

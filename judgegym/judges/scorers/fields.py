@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.aspects.prompt import Aspect, parse_aspects
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.core.tasks import JudgeTask
 
@@ -23,7 +23,9 @@ class FieldTypeError(ValueError):
     """A field holds a value of another type than any that it can have."""
 
 
-def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) -> JudgeTask:
+def make_judge_task(
+    prompt: str, responses: Sequence[str], given: Mapping[str, object]
+) -> JudgeTask:
     """A task.
 
     Args:
@@ -35,7 +37,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         FieldTypeError: a field holds a value of another type.
         ValueError: a field cannot be read; the message begins with its name.
     """
-    rubric, levels = rubric_of(given.get("rubric"))
+    rubric, levels = parse_rubric(given.get("rubric"))
     criteria = given.get("criteria")
     baseline, reference = _text("baseline", given.get("baseline")), given.get("reference")
     return JudgeTask(
@@ -50,11 +52,11 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         aspects=_aspects(given.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
-        criteria=None if criteria is None else criteria_of(criteria),
+        criteria=None if criteria is None else parse_criteria(criteria),
     )
 
 
-def rubric_of(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
+def parse_rubric(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
     """The criteria and levels of a rubric, from text or from an object of `criteria` and `score1_description`, ….
 
     Raises:
@@ -97,9 +99,9 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
         return None
     if not isinstance(value, str | Sequence):
         raise FieldTypeError(f"aspects: expected names or objects, found {type(value).__name__}")
-    plain = value if isinstance(value, str) else [_without_null(entry) for entry in value]
+    plain = value if isinstance(value, str) else [_drop_null(entry) for entry in value]
     try:
-        return _ASPECTS.validate_python(aspects_of(plain))
+        return _ASPECTS.validate_python(parse_aspects(plain))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(("aspects", *map(str, first["loc"])))
@@ -108,7 +110,7 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
         raise ValueError(f"aspects: {error}") from error
 
 
-def criteria_of(value: object) -> tuple[Criterion, ...] | None:
+def parse_criteria(value: object) -> tuple[Criterion, ...] | None:
     """The criteria of a request or a row, `None` without any.
 
     Raises:
@@ -120,7 +122,7 @@ def criteria_of(value: object) -> tuple[Criterion, ...] | None:
         raise ValueError(f"criteria: {error}") from error
 
 
-def _without_null(entry: object) -> object:
+def _drop_null(entry: object) -> object:
     """An aspect of a table, whose objects have the fields of all of them."""
     return (
         {name: value for name, value in entry.items() if value is not None}

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from judgegym.judges.config.batches import with_batch
+from judgegym.judges.config.batches import configure_batch
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.parts.part import Part
@@ -26,7 +26,7 @@ def open_judge(settings: AnyJudgeSettings, client: ChatClient) -> TaskJudge:
         SettingsError: the judge is `FILE.py:NAME`, and the file is not the one that ran here, or
             for the settings.
     """
-    judge, prompt = settings.definition, settings.of_kind(PromptJudgeSettings)
+    judge, prompt = settings.definition, settings.match_settings(PromptJudgeSettings)
     _check_code(settings)
     if prompt is not None and settings.rubric is not None and "rubric" not in prompt.shown_names:
         logger.warning("rubric: nothing reads it, because the prompt file has no {rubric}")
@@ -70,7 +70,7 @@ def _open_part(part: PartSettings, section: str, client: ChatClient) -> Part[Any
             section=f"{section}{part.name}.",
         )
         if of_whole.batch is not None:
-            chat = with_batch(chat, of_whole.batch)
+            chat = configure_batch(chat, of_whole.batch)
         has_own_rules |= chat.finish_rules.accepted != of_whole.finish_rules.accepted
         if (
             has_own_rules

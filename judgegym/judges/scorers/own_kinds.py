@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, create_model
 
-from judgegym.judges.config.entry_points import JUDGES, by_name, importing, read_entry_points
+from judgegym.judges.config.entry_points import JUDGES, importing, index_by_name, read_entry_points
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
@@ -90,10 +90,10 @@ def is_python_name(kind: str) -> bool:
 def absolute_name(kind: str) -> str:
     """The name of a judge as a process in another directory reads it."""
     match = _PYTHON_NAME.fullmatch(kind)
-    return kind if match is None else f"{_path_of(match[1])}:{match[2]}"
+    return kind if match is None else f"{_resolve_path(match[1])}:{match[2]}"
 
 
-def _path_of(file: str) -> Path:
+def _resolve_path(file: str) -> Path:
     return Path(file).expanduser().resolve()
 
 
@@ -103,7 +103,7 @@ def load_entry_point(kind: str, built_in: Collection[str]) -> JudgeDefinition | 
     Raises:
         ValueError: it cannot be imported, or is no judge.
     """
-    point = by_name(read_entry_points(JUDGES, built_in)).get(kind)
+    point = index_by_name(read_entry_points(JUDGES, built_in)).get(kind)
     if point is None:
         return None
     try:
@@ -134,7 +134,7 @@ def load_python_name(kind: str) -> JudgeDefinition:
     module = load_python_file(file)
     if not hasattr(module, name):
         raise ValueError(f"{file} has no {name}; expected the name of a JudgeDefinition")
-    judge, digest = _checked(getattr(module, name), kind), _files[_path_of(file)].digest
+    judge, digest = _checked(getattr(module, name), kind), _files[_resolve_path(file)].digest
     about = (
         "Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file "
         "now."
@@ -150,7 +150,7 @@ def load_python_file(file: str) -> ModuleType:
     Raises:
         ValueError: it cannot be read or imported, or no file may run now.
     """
-    path = _path_of(file)
+    path = _resolve_path(file)
     if path not in _files:
         _files[path] = _run(path, file)
     return _files[path].module

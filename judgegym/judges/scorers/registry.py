@@ -162,7 +162,7 @@ def reads(kind: str, name: str) -> bool:
     return name in (judge.group_settings or judge.settings).model_fields
 
 
-def scale_of(kind: str, settings: JudgeSettings) -> Scale | None:
+def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
     """The scale of a judge's raw scores; `None` for judges which have no levels, or those of each row."""
     if kind == PROMPT and isinstance(settings, PromptJudgeSettings):
         return settings.prompt_file.labels.scale

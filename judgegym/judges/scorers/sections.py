@@ -21,11 +21,12 @@ _OF_ENDPOINT = "endpoint."
 def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
     """The flat settings of a section; a field that no endpoint has stays `endpoint.FIELD`.
 
-    >>> flat_settings({"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"},
-    "strong": {}}) {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind':
-    'rule'}, 'strong': {}}}
+    >>> flat_settings(
+    ...     {"kind": "cascade", "endpoint": {"model": "m"}, "cheap": {"kind": "rule"}, "strong": {}}
+    ... )
+    {'judge': 'cascade', 'judge_model_name': 'm', 'cascade': {'cheap': {'kind': 'rule'}, 'strong': {}}}
     """
-    parts = _parts_of_section(section)
+    parts = _find_parts(section)
     flat: dict[str, Any] = {}
     for name, value in section.items():
         if name == "kind":
@@ -42,7 +43,7 @@ def flat_settings(section: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _parts_of_section(section: Mapping[str, Any]) -> PartsDefinition | None:
+def _find_parts(section: Mapping[str, Any]) -> PartsDefinition | None:
     """What a judge is made of; who gives the judges of a jury, a cascade or steps need not name the kind."""
     kind = kind_name(section.get("kind", section.get("judge")))
     if kind is not None:
@@ -74,7 +75,7 @@ def check_section(section: Mapping[str, Any], settings_type: type[ComposedSettin
             f"{endpoint!r}"
         )
     flat = flat_settings(section)
-    known = settings_type.for_values(flat).model_fields
+    known = settings_type.select_class(flat).model_fields
     for name in (name for name in flat if name not in known):
         field = name.removeprefix(_OF_ENDPOINT)
         hint = did_you_mean(field, known if field == name else FLAT_NAMES)

@@ -37,7 +37,7 @@ from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.parts.part import PartFields, PartOptions, check_fields
 from judgegym.judges.parts.steps import StepsSettings
 from judgegym.judges.prompt_files.file import load_prompt_file
-from judgegym.judges.prompt_files.settings import PromptJudgeSettings, path_of
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings, parse_path
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
@@ -116,7 +116,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             return cls.choices()  # so that nothing but the kind is refused
         return {
             f"judge={each}"
-            for each in (kind, *_kinds_of_parts(kind, values), *cls.kinds_beside(values))
+            for each in (kind, *_iter_part_kinds(kind, values), *cls.kinds_beside(values))
         }
 
     @classmethod
@@ -159,7 +159,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return values if (kind := _kind(values, usual)) == usual else {**values, "judge": kind}
 
     @classmethod
-    def help_of_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
+    def describe_choice(cls, values: Mapping[str, Any]) -> ChoiceHelp | None:
         """What `--help` says about a kind of judge: its own settings, those of every judge, those of its endpoint.
 
         Raises:
@@ -172,10 +172,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         try:
             definition(kind)
             if "judge_prompt" in spelled_out:
-                load_prompt_file(path_of(spelled_out["judge_prompt"]))
+                load_prompt_file(parse_path(spelled_out["judge_prompt"]))
         except ValueError as error:
             raise ValueError(f"judge: {error}") from None
-        return kind_help(kind, cls.with_choices((f"judge={kind}",)))
+        return kind_help(kind, cls.add_choices((f"judge={kind}",)))
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
@@ -199,7 +199,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         """The kind of judge."""
         return definition(self.judge)
 
-    def of_kind(self, settings: type[KindT]) -> KindT | None:
+    def match_settings(self, settings: type[KindT]) -> KindT | None:
         """These settings, if they are those of a judge of this kind; else `None`."""
         return (
             self
@@ -238,14 +238,14 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         parts = self.definition.parts
         return (
             []
-            if parts is None or self.of_kind(StepsSettings)
+            if parts is None or self.match_settings(StepsSettings)
             else list(getattr(self, parts.setting))
         )
 
     @property
     def is_jury(self) -> bool:
         """Whether the members of a jury judge."""
-        return self.of_kind(JurySettings) is not None
+        return self.match_settings(JurySettings) is not None
 
     @property
     def shown_fields(self) -> frozenset[str]:
@@ -254,7 +254,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             return frozenset(
                 name for part in self.part_settings for name in part.settings.shown_fields
             )
-        prompt = self.of_kind(PromptJudgeSettings)
+        prompt = self.match_settings(PromptJudgeSettings)
         shown = self.definition.fields
         return (
             shown if prompt is None or prompt.judge_prompt is None else shown & prompt.shown_names
@@ -279,7 +279,11 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def usual_layout(self) -> PromptLayout:
         """The layout of the prompt if none is chosen."""
         settings: Any = self.definition.settings
-        return settings.usual_layout(self) if self.of_kind(PromptLayoutSettings) else "published"
+        return (
+            settings.usual_layout(self)
+            if self.match_settings(PromptLayoutSettings)
+            else "published"
+        )
 
     def built_in_prompt(self) -> str:
         """The built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
@@ -300,7 +304,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         if self.definition.parts is None:
             return self
         parts, setting_name = self.part_settings, self.definition.parts.setting
-        composite, cascade = self.of_kind(CompositeJudgeSettings), self.of_kind(CascadeSettings)
+        composite, cascade = (
+            self.match_settings(CompositeJudgeSettings),
+            self.match_settings(CascadeSettings),
+        )
         if composite is not None:
             check_parts(
                 {part.name: cast(TermOptions, part.options) for part in parts}, composite.combine
@@ -318,7 +325,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
                 if isinstance(value, str) and value.startswith("@")
             }
             of_files |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
-            if settings.of_kind(PromptJudgeSettings):
+            if settings.match_settings(PromptJudgeSettings):
                 of_files |= {"judge", "judge_prompt"}
             fields |= settings.model_dump(mode="json", include=of_files, exclude_none=True)
         if cascade is not None:
@@ -339,8 +346,8 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
             f"{cheap.judge}"
         )
     rubric, jury = (
-        cheap.of_kind(RubricJudgeSettings) or cheap.of_kind(PromptJudgeSettings),
-        cheap.of_kind(JurySettings),
+        cheap.match_settings(RubricJudgeSettings) or cheap.match_settings(PromptJudgeSettings),
+        cheap.match_settings(JurySettings),
     )
     if rubric is not None and confidence == "votes" and rubric.samples_per_item < 2:
         raise ValueError(
@@ -352,7 +359,7 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
         )
     members = cheap.part_settings if jury is None or jury.jury_scale == "own" else []
     for settings in (cheap, *(part.settings for part in members)):
-        reward = settings.of_kind(RewardModelSettings)
+        reward = settings.match_settings(RewardModelSettings)
         if reward is not None and reward.reward_scale != "sigmoid":
             raise ValueError(
                 f"cascade_confidence: {confidence} is of scores from 0 to 1: set "
@@ -378,8 +385,8 @@ def _part(
         raise ValueError(f"{place}{error}") from None
     check_sees_each_alone(values["judge"], f"{place}judge", baselines=True)
     check_fields(place, values)
-    part_type = AnyJudgeSettings.for_values(values)
-    inherited = part_type.model_fields.keys() - _of_wholes()
+    part_type = AnyJudgeSettings.select_class(values)
+    inherited = part_type.model_fields.keys() - _list_composed_settings()
     try:
         own = settings_from_keywords(
             parts.options, {n: fields[n] for n in options if n in fields}, prefix=place
@@ -403,7 +410,7 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
     return {"judge": _kind(values, parts.usual), **values}
 
 
-def _of_wholes() -> frozenset[str]:
+def _list_composed_settings() -> frozenset[str]:
     """The settings of judges that are made of judges, which those do not inherit."""
     made = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
     return frozenset(
@@ -434,7 +441,7 @@ def named_definition(values: Mapping[str, Any]) -> JudgeDefinition | None:
     return definition(kind) if is_kind(kind) else None
 
 
-def _kinds_of_parts(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
+def _iter_part_kinds(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
     """The kinds of the judges that one is made of, to any depth, but of none that is made of judges itself."""
     parts = definition(kind).parts
     if parts is None:
@@ -454,7 +461,7 @@ def _kinds_of_parts(kind: str, values: Mapping[str, Any]) -> Iterator[str]:
         part_kind = part_values["judge"]
         if is_kind(part_kind):
             yield from (
-                _kinds_of_parts(part_kind, part_values)
+                _iter_part_kinds(part_kind, part_values)
                 if definition(part_kind).parts
                 else (part_kind,)
             )

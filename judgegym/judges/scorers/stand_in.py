@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from judgegym.judges.config.explaining import is_prompt_file
 from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.settings import path_of
+from judgegym.judges.prompt_files.settings import parse_path
 from judgegym.judges.scorers.own_kinds import absolute_name
 from judgegym.judges.scorers.registry import JUDGES, definition, is_kind, kind_name
 
@@ -28,7 +28,7 @@ def references(settings: object) -> list[str]:
 
 def _references(values: object) -> Iterator[str]:
     if isinstance(values, Mapping):
-        yield from _references_of_judge(values)
+        yield from _iter_references(values)
     inner = (
         values.values()
         if isinstance(values, Mapping)
@@ -40,14 +40,14 @@ def _references(values: object) -> Iterator[str]:
         yield from _references(value)
 
 
-def _references_of_judge(values: Mapping[str, object]) -> Iterator[str]:
+def _iter_references(values: Mapping[str, object]) -> Iterator[str]:
     """Those of the settings of one judge."""
     prompt = values.get("judge_prompt")
     if isinstance(prompt, Mapping):
         yield PromptFile.model_validate(prompt).model_dump_json()
     for value in (prompt, kind_name(values.get("judge")), kind_name(values.get("kind"))):
         if is_prompt_file(value):
-            yield load_prompt_file(path_of(value)).model_dump_json()
+            yield load_prompt_file(parse_path(value)).model_dump_json()
         elif (
             isinstance(value, str)
             and value not in JUDGES

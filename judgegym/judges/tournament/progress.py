@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, baseline_of
+from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings, ArenaTaskJudge, select_baseline
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.group import (
     OF_GROUPS,
@@ -35,7 +35,7 @@ from judgegym.judges.core.tasks import (
     ResponseJudgment,
     ScoresInProgress,
     TaskError,
-    but_alone,
+    explain_single_response,
 )
 from judgegym.judges.tournament.result import (
     PlayedGame,
@@ -43,8 +43,8 @@ from judgegym.judges.tournament.result import (
     comparable,
     connected,
     decided,
+    fit_strengths,
     group_judgment,
-    strengths_of,
 )
 from judgegym.judges.tournament.schedule import (
     Meeting,
@@ -94,7 +94,9 @@ class TournamentInProgress:
         self._games: list[asyncio.Task[PlayedGame]] = []
         self._at_once = asyncio.Semaphore(MOST_GAMES_AT_ONCE)
         self._times = Counter[Meeting]()
-        self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
+        self._plan = self._ordered(
+            planned(settings.schedule, places, settings.count_rounds(places))
+        )
         if task.baseline is not None:
             self._seat(task.baseline, 0)
 
@@ -128,7 +130,9 @@ class TournamentInProgress:
 
     async def _judged(self) -> GroupJudgment:
         present, settings = sorted(self._taken), self._settings
-        missing = completed(settings.schedule, present, self._met, settings.rounds_of(len(present)))
+        missing = completed(
+            settings.schedule, present, self._met, settings.count_rounds(len(present))
+        )
         self._begin(self._ordered(missing))
         field = self._field()
         if settings.schedule == "swiss" and len(present) > 2:
@@ -140,16 +144,16 @@ class TournamentInProgress:
         return await asyncio.to_thread(self._result, field, games)
 
     def _result(self, field: Players, games: Sequence[PlayedGame]) -> GroupJudgment:
-        strengths = strengths_of(comparable(field, games), games)
+        strengths = fit_strengths(comparable(field, games), games)
         return group_judgment(field, games, strengths, self._suspects)
 
     async def _swiss_rounds(self, field: Players) -> None:
         """The rounds after the first one: each waits for the results of those before it, as long as there are any."""
-        for _ in range(1, self._settings.rounds_of(len(field.names))):
+        for _ in range(1, self._settings.count_rounds(len(field.names))):
             games = await self._played()
             if not decided(games):
                 return
-            strengths = await asyncio.to_thread(strengths_of, list(field.names), games)
+            strengths = await asyncio.to_thread(fit_strengths, list(field.names), games)
             standing = sorted(strengths, key=lambda place: (-strengths[place], place))
             self._begin(self._ordered(swiss_round(standing, self._met)))
 
@@ -291,13 +295,13 @@ class ArenaOrTournament(ArenaTaskJudge):
         if len(task.responses) < 2:
             raise TaskError(
                 "baseline: expected a baseline, or several responses to compare with each other"
-                + but_alone(task, self.settings.how_to_gather)
+                + explain_single_response(task, self.settings.how_to_gather)
             )
         self._games().check(task)
 
     def compares(self, task: JudgeTask) -> bool:
         """Without a baseline, responses are compared with each other."""
-        return baseline_of(task) is None
+        return select_baseline(task) is None
 
     def fewest(self, task: JudgeTask) -> int:
         """Two."""

@@ -31,7 +31,7 @@ class PlayedGame:
         """Return both, the lower number first."""
         return pair(self.first, self.second)
 
-    def points_of(self, player: int) -> float:
+    def get_points(self, player: int) -> float:
         """The points of one of both, in a game with a verdict."""
         assert self.result.points is not None
         return self.result.points if player == self.first else 1.0 - self.result.points
@@ -74,13 +74,13 @@ def comparable(field: Players, games: Sequence[PlayedGame]) -> list[int]:
     return groups[0]
 
 
-def strengths_of(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
+def fit_strengths(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[int, float]:
     """The strengths of connected players, from the games with a verdict among them; their mean is 0."""
     number = {player: place for place, player in enumerate(players)}
     among = [game for game in decided(games) if game.first in number and game.second in number]
     results = (
         GameOutcome(
-            number[game.first], number[game.second], game.points_of(game.first), game.result.weight
+            number[game.first], number[game.second], game.get_points(game.first), game.result.weight
         )
         for game in among
     )
@@ -128,7 +128,7 @@ def _member(
 ) -> Judgment[MemberDetail]:
     seen = decided(games)
     looks = tuple(
-        Look(1 if game.first == player else 2, 2, game.points_of(player)) for game in seen
+        Look(1 if game.first == player else 2, 2, game.get_points(player)) for game in seen
     )
     record = _record(looks)
     lines = [_line(field, player, game) for game in games]
@@ -170,7 +170,7 @@ def _line(field: Players, player: int, game: PlayedGame) -> str:
             f"{game.name}, shown {shown}, against {field.names[other]}: no verdict: "
             f"{game.result.error}"
         )
-    points = game.points_of(player)
+    points = game.get_points(player)
     outcome = "won against" if points > 0.5 else "lost to" if points < 0.5 else "tied with"
     strong = f" (counts {game.result.weight:g} times)" if game.result.weight != 1.0 else ""
     return f"{game.name}, shown {shown}: {outcome} {field.names[other]}{strong}"
@@ -187,7 +187,7 @@ def _why_without_score(field: Players, games: Sequence[PlayedGame]) -> str:
 
 def _agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
     """In how many of the pairs with verdicts in both orders both are the same; of repeated games the last counts."""
-    by_order = {(game.first, game.second): game.points_of(game.first) for game in games}
+    by_order = {(game.first, game.second): game.get_points(game.first) for game in games}
     both = [
         (points, 1.0 - by_order[second, first])
         for (first, second), points in by_order.items()

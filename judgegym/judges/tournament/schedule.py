@@ -62,7 +62,7 @@ class TournamentSettings(ArenaJudgeSettings):
     """Play each pair in both orders (both), or, for half of the calls with schedule all and circular, in one order, so
     that each answer is shown first as often as second (balanced)."""
 
-    def rounds_of(self, players: int) -> int:
+    def count_rounds(self, players: int) -> int:
         """The rounds of swiss and balanced: as many games in either of `game_orders`, none of which is played twice."""
         once = self.game_orders == "balanced"
         rounds = self.schedule_rounds or math.ceil(math.log2(max(players, 2))) * (2 if once else 1)
@@ -158,7 +158,7 @@ def planned(schedule: Schedule, places: int, rounds: int) -> list[Pair]:
 
 def game_count(settings: TournamentSettings, players: int) -> int:
     """The games of so many players, each of which is a call; equal answers, and games that fail, change it."""
-    rounds = settings.rounds_of(players)
+    rounds = settings.count_rounds(players)
     pairs = len(planned(settings.schedule, players, rounds))
     if settings.schedule == "swiss" and players > 2:
         pairs = rounds * (players // 2)
@@ -217,7 +217,7 @@ def swiss_round(standing: Sequence[int], met: Mapping[Pair, int]) -> list[Pair]:
         )  # the first of the least often met
         waiting.remove(opponent)
         found.append(pair(player, opponent))
-    return _without_repeats(found, standing, met)
+    return _exchange_repeats(found, standing, met)
 
 
 def in_order(
@@ -316,7 +316,7 @@ def _filled_up(present: Sequence[int], met: Collection[Pair], each: int) -> list
     return found
 
 
-def _without_repeats(
+def _exchange_repeats(
     pairs: list[Pair], standing: Sequence[int], met: Mapping[Pair, int]
 ) -> list[Pair]:
     """Pairs that have met exchange their players with the nearest other pair, where that lets fewer meet again."""

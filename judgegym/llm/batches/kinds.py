@@ -30,7 +30,7 @@ from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
 from judgegym.llm.responses.outcome import RawResponse
 from judgegym.llm.types import BatchOptions
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_or_empty
 
 if TYPE_CHECKING:
     from judgegym.llm.transport import Transport
@@ -112,7 +112,9 @@ class BatchApi:
             "completion_window": "24h",
             "metadata": {"judgegym_batch": name},
         }
-        return _id_of(await self._json(self._path, Upload(wire.dumps(asked), may_count_twice=True)))
+        return _require_id(
+            await self._json(self._path, Upload(wire.dumps(asked), may_count_twice=True))
+        )
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """The id of the batch of this name, if it was created.
@@ -123,14 +125,14 @@ class BatchApi:
             since: when it was sent at the earliest (Unix time).
         """
         async for batch in self._created_since(since):
-            if mapping_of(batch.get("metadata")).get("judgegym_batch") == name:
-                return _id_of(batch)
+            if mapping_or_empty(batch.get("metadata")).get("judgegym_batch") == name:
+                return _require_id(batch)
         return None
 
     async def state(self, batch: str) -> BatchState:
         """How a batch stands."""
         body = await self._json(f"{self._path}/{batch}")
-        words, counts = str(body.get("status")), mapping_of(body.get("request_counts"))
+        words, counts = str(body.get("status")), mapping_or_empty(body.get("request_counts"))
         files = [
             name
             for key in ("output_file_id", "error_file_id")
@@ -150,7 +152,7 @@ class BatchApi:
         """The lines of its results, in any order; some may be missing."""
         found: BatchResults = []
         for file in state.files:
-            found += openai_results(await self._caller.beside_text(f"/v1/files/{file}/content"))
+            found += openai_results(await self._caller.request_text(f"/v1/files/{file}/content"))
         return found
 
     async def cancel(self, batch: str) -> None:
@@ -162,12 +164,12 @@ class BatchApi:
         return ""
 
     async def _json(self, path: str, upload: Upload | None = None) -> Mapping[str, JSON]:
-        return mapping_of(await self._caller.beside(path, upload=upload))
+        return mapping_or_empty(await self._caller.beside(path, upload=upload))
 
     async def _created_since(self, since: float) -> AsyncIterator[Mapping[str, JSON]]:
         """List the account's batches that were created since a time, or a little before."""
         async for batch in self._listed():
-            created = _time_of(batch.get("created_at"))
+            created = _parse_time(batch.get("created_at"))
             if created is not None and created < since - LOST_FOR_S:
                 return
             yield batch
@@ -177,7 +179,7 @@ class BatchApi:
         while True:
             page = await self._json(self._path + query)
             for each in _list(page.get("data")):
-                yield mapping_of(each)
+                yield mapping_or_empty(each)
             if not page.get("has_more") or not isinstance(page.get("last_id"), str):
                 return
             query = f"?limit=100&{self._after}={page['last_id']}"
@@ -197,15 +199,15 @@ class AnthropicBatches(BatchApi):
             for each, body in requests.items()
         )
         data = b'{"requests":[' + b",".join(lines) + b"]}"
-        return _id_of(await self._json(self._path, Upload(data, may_count_twice=True)))
+        return _require_id(await self._json(self._path, Upload(data, may_count_twice=True)))
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
         """See `BatchApi`; waits at most `_WAIT_S` for batches that may be the one and are not over."""
         candidates = []
         async for listed in self._created_since(since):
-            counts = mapping_of(listed.get("request_counts"))
+            counts = mapping_or_empty(listed.get("request_counts"))
             if _count(counts, *counts) == requests:
-                candidates.append(_id_of(listed))
+                candidates.append(_require_id(listed))
         deadline = time.monotonic() + _WAIT_S
         is_told = False
         while candidates:
@@ -235,14 +237,17 @@ class AnthropicBatches(BatchApi):
     async def state(self, batch: str) -> BatchState:
         """See `BatchApi`."""
         body = await self._json(f"{self._path}/{batch}")
-        counts, words = mapping_of(body.get("request_counts")), str(body.get("processing_status"))
+        counts, words = (
+            mapping_or_empty(body.get("request_counts")),
+            str(body.get("processing_status")),
+        )
         total = _count(counts, *counts)
         return BatchState(words, total - _count(counts, "processing"), total, words == "ended")
 
     async def results(self, batch: str, state: BatchState) -> BatchResults:
         """See `BatchApi`."""
-        text = await self._caller.beside_text(f"{self._path}/{batch}/results")
-        return [_anthropic_result(line) for line in _lines_of(text)]
+        text = await self._caller.request_text(f"{self._path}/{batch}/results")
+        return [_anthropic_result(line) for line in _parse_lines(text)]
 
 
 class BatchFolder(BatchApi):
@@ -320,7 +325,7 @@ def open_batches(settings: BatchOptions, caller: Transport) -> BatchApi:
 
 def openai_results(text: str) -> BatchResults:
     """The lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
-    return [_openai_result(line) for line in _lines_of(text)]
+    return [_openai_result(line) for line in _parse_lines(text)]
 
 
 def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
@@ -352,14 +357,14 @@ _STATUS_OF_ERROR = {
 
 def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
     """Id and response of a line of results."""
-    custom_id, result = str(line.get("custom_id")), mapping_of(line.get("result"))
+    custom_id, result = str(line.get("custom_id")), mapping_or_empty(line.get("result"))
     kind = result.get("type")
     if kind == "succeeded":
         return custom_id, RawResponse(200, wire.dumps(result.get("message")))
     if kind != "errored":
         return custom_id, f"no response: {kind}"
-    error = mapping_of(result.get("error"))
-    inner = mapping_of(error.get("error")) or error
+    error = mapping_or_empty(result.get("error"))
+    inner = mapping_or_empty(error.get("error")) or error
     return custom_id, RawResponse(
         _STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner})
     )
@@ -370,7 +375,7 @@ def _openai_lines(requests: Mapping[str, bytes]) -> Iterator[bytes]:
     return (line % (wire.dumps(each), body) for each, body in requests.items())
 
 
-def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
+def _parse_lines(text: str) -> Iterator[Mapping[str, JSON]]:
     """The objects of lines of JSON; a line that is none is left out."""
     for line in text.split("\n"):
         value = wire.as_json(line.encode())
@@ -379,14 +384,14 @@ def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
 
 
 def _refusal(error: JSON) -> tuple[int | None, str]:
-    fields = mapping_of(error)
+    fields = mapping_or_empty(error)
     line = fields.get("line")  # counted from 1
     return line - 1 if isinstance(line, int) else None, str(
         fields.get("message") or fields.get("code")
     )
 
 
-def _id_of(body: Mapping[str, JSON]) -> str:
+def _require_id(body: Mapping[str, JSON]) -> str:
     """Raises `EndpointError` where an answer has no id."""
     found = body.get("id")
     if not isinstance(found, str) or not found:
@@ -396,7 +401,7 @@ def _id_of(body: Mapping[str, JSON]) -> str:
     return found
 
 
-def _time_of(value: JSON) -> float | None:
+def _parse_time(value: JSON) -> float | None:
     """A time in seconds or in ISO 8601 as Unix time."""
     if isinstance(value, int | float):
         return float(value)

@@ -32,7 +32,7 @@ from typing import cast
 
 from judgegym.llm import wire
 from judgegym.llm.at_once import blocked
-from judgegym.llm.cost.images import without_images
+from judgegym.llm.cost.images import remove_images
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON
@@ -107,7 +107,7 @@ class Budget:
         return Expense(self._calls - self._unfinished, self._usd)
 
     @property
-    def is_of_dollars(self) -> bool:
+    def limits_dollars(self) -> bool:
         """Whether it, the one that it is a part of, or one of its own parts limits dollars."""
         return any(each._most_usd is not None for each in (*self._all, *self._parts))
 
@@ -150,7 +150,7 @@ class Budget:
                 answer of a judge no limit.
         """
         prices = settings.prices
-        if not self.is_of_dollars:
+        if not self.limits_dollars:
             return
         if prices.input is None or prices.output is None:
             raise SettingsError(
@@ -170,7 +170,7 @@ class Budget:
             SettingsError: its completions have no limit, and a price.
         """
         prices = settings.prices
-        if not self.is_of_dollars or prices.input is None or prices.output is None:
+        if not self.limits_dollars or prices.input is None or prices.output is None:
             return 0.0
         limits = [value for name in _LIMITS if isinstance(value := body.get(name), int)]
         is_chat, n = "messages" in body, body.get("n")
@@ -181,11 +181,11 @@ class Budget:
                 "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
             )
         completion = max(limits, default=0) * (n if isinstance(n, int) else 1) if is_chat else 0
-        texts, images = without_images(
+        texts, images = remove_images(
             wire.dumps(body), settings.endpoints[0].api, settings.endpoints[0].model
         )
         prompt = len(texts) + images + _TEMPLATE_TOKENS
-        prices = prices.for_prompt(prompt)
+        prices = prices.select_tier(prompt)
         return (prompt * prices.highest_input + completion * (prices.output or 0.0)) / 1e6
 
     async def reserve(self, worst: float = 0.0, *, urgent: bool = False) -> float:

@@ -55,7 +55,7 @@ def _squares(sides: Iterable[float], side: int) -> int:
     return math.prod(math.ceil(each / side) for each in sides)
 
 
-def tokens_of_images(messages: Iterable[Message], api: ApiName, model: str) -> int:
+def count_image_tokens(messages: Iterable[Message], api: ApiName, model: str) -> int:
     """The tokens of all images of messages."""
     return sum(
         image_tokens(image, api, model)
@@ -64,7 +64,7 @@ def tokens_of_images(messages: Iterable[Message], api: ApiName, model: str) -> i
     )
 
 
-def without_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:
+def remove_images(body: bytes, api: ApiName, model: str) -> tuple[bytes, int]:
     """The JSON of a request without its images, and the most tokens that they count for."""
     texts, found = _SENT.subn(b"", body)
     return texts, found * image_tokens(Image(""), api, model)

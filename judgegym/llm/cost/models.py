@@ -121,7 +121,7 @@ def today() -> date:
 
 
 @lru_cache(maxsize=256)
-def warn_of_end(url: str, name: str, setting: str) -> None:
+def warn_if_retired(url: str, name: str, setting: str) -> None:
     """Warn once of a model that its provider has retired, or is about to.
 
     Args:

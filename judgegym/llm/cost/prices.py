@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from judgegym.llm.cost.models import KnownModel, model_at, today
-from judgegym.llm.providers import ApiName, api_of
+from judgegym.llm.providers import ApiName, load_api
 from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _OTHER_PRICES = "service_tier"
 """A field of requests with which a provider takes other prices than those of its list."""
 
 
-def prices_of(
+def find_prices(
     api: ApiName, given: Prices, urls: Sequence[str], model: str, body: Collection[str] = ()
 ) -> Prices:
     """The prices of a model.
@@ -38,7 +38,7 @@ def prices_of(
         them. Those of the prefix cache may follow from them.
     """
     if given != Prices() or _OTHER_PRICES in body:
-        return api_of(api).prices(given)
+        return load_api(api).prices(given)
     listed = model_at(urls, model)
     if (
         listed is None
@@ -47,7 +47,7 @@ def prices_of(
     ):
         return given
     _say(model, listed)
-    return api_of(api).prices(listed.prices)
+    return load_api(api).prices(listed.prices)
 
 
 @lru_cache(maxsize=256)

@@ -18,9 +18,9 @@ from judgegym.llm.responses.outcome import (
     AttemptFailure,
     Outcome,
     RawResponse,
-    of_answer,
-    of_exception,
-    of_other_answer,
+    classify_exception,
+    parse_other_response,
+    parse_response,
 )
 from judgegym.llm.types import ChatSettings, Replica
 from judgegym.llm.wire import JSON
@@ -86,10 +86,10 @@ class Exchange:
             if is_no_http and await replica.needs_tls():
                 what = "none: the port speaks TLS, so its URL must begin with https://"
                 return AttemptFailure(FailureKind.REJECTED, what)
-            return of_exception(error, timeout_s)
+            return classify_exception(error, timeout_s)
         if call.path is not None:
-            return of_other_answer(response, call.read)
-        return of_answer(response, replica.habits, self._api.response)
+            return parse_other_response(response, call.read)
+        return parse_response(response, replica.habits, self._api.response)
 
     async def _respond(
         self, replica: Replica, call: RequestRecord, timeout_s: float
@@ -119,7 +119,7 @@ class Exchange:
             timeout=_timeout(timeout_s),
             allow_redirects=False,  # a redirected POST would lose its body
         ) as response:
-            data, headers = await _body_of(response, most), response.headers
+            data, headers = await _read_body(response, most), response.headers
             return RawResponse(
                 response.status, data, headers.get("Retry-After"), headers.get("Location")
             )
@@ -130,7 +130,7 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_S)
 
 
-async def _body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The body of an answer.
 
     Raises:

@@ -20,7 +20,7 @@ from judgegym.llm.cost.budget import OF_CALLER, Budget
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.ledger import RequestRecord
 from judgegym.llm.reachability import CircuitBreaker, Reachability
-from judgegym.llm.refusals.request_fields import habits_of
+from judgegym.llm.refusals.request_fields import get_habits
 from judgegym.llm.refusals.response_format import has_format
 from judgegym.llm.responses.outcome import AttemptFailure, ChatSuccess, Outcome
 from judgegym.llm.types import ChatSettings, Replica
@@ -193,7 +193,7 @@ class LimitedClient:
             )
             if batch.is_live_after:
                 self._worst_settings = replace(settings, prices=batch.live_prices)
-        self.fields = habits_of(settings.endpoints)
+        self.fields = get_habits(settings.endpoints)
         self.formats = self.fields.formats
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
@@ -201,7 +201,7 @@ class LimitedClient:
 
     async def _admit(self, call: RequestRecord) -> float:
         """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
-        if (budget := self._budget_of(call)) is None:
+        if (budget := self._find_budget(call)) is None:
             return await self._slot(call)
         call.worst = budget.worst_cost(call.body or {}, self._worst_settings)
         call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
@@ -240,7 +240,7 @@ class LimitedClient:
                 if self.formats.refusal is not None and has_format(
                     call.body
                 ):  # of another call, while this one waited
-                    raise self.formats.refusal.of_another_call()
+                    raise self.formats.refusal.make_shared_error()
                 if (
                     call.path is None
                     and (refusal := self.fields.earlier_refusal(call.body or {})) is not None
@@ -260,7 +260,7 @@ class LimitedClient:
                 raise
             return admitted
 
-    def _budget_of(self, call: RequestRecord) -> Budget | None:
+    def _find_budget(self, call: RequestRecord) -> Budget | None:
         """What the attempts of a call are counted in: those of a policy or a judge are."""
         if call.path is not None and call.read is None:
             return None

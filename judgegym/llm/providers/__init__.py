@@ -6,11 +6,11 @@ from functools import cache
 
 from judgegym.llm.providers.api import Api, ApiName
 
-__all__ = ["Api", "ApiName", "api_of"]
+__all__ = ["Api", "ApiName", "load_api"]
 
 
 @cache
-def api_of(name: ApiName) -> Api:
+def load_api(name: ApiName) -> Api:
     """The API of this name; what only one of them needs is imported with it."""
     if name == "anthropic":
         from judgegym.llm.providers.anthropic import AnthropicApi

@@ -29,7 +29,7 @@ from judgegym.llm.providers.api import Api, ApiName
 from judgegym.llm.responses.choices import NotACompletion
 from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE
 from judgegym.llm.usage import Prices
-from judgegym.llm.wire import JSON, mapping_of, text_of
+from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 
 Block: TypeAlias = "Mapping[str, JSON]"
 VERSION = "2023-06-01"
@@ -173,10 +173,10 @@ class AnthropicApi(Api):
         texts: dict[str, list[str]] = {"text": [], "thinking": []}
         calls, unknown = list[JSON](), ""
         for block in content:
-            fields = mapping_of(block)
+            fields = mapping_or_empty(block)
             kind = fields.get("type")
             if kind in ("text", "thinking"):
-                texts[str(kind)].append(text_of(fields.get(str(kind))))
+                texts[str(kind)].append(text_or_empty(fields.get(str(kind))))
             elif kind == "tool_use":
                 called: JSON = {
                     "name": fields.get("name"),
@@ -189,12 +189,12 @@ class AnthropicApi(Api):
         message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
         message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
         message |= {"tool_calls": calls} if calls else {}
-        explanation = mapping_of(body.get("stop_details")).get("explanation")
+        explanation = mapping_or_empty(body.get("stop_details")).get("explanation")
         if finish == "refusal" and isinstance(explanation, str):
             message["refusal"] = explanation
         choice: JSON = {"index": 0, "message": message, "finish_reason": finish}
         kept = {name: value for name, value in body.items() if name in ("id", "model", "error")}
-        return {**kept, "choices": [choice], "usage": _usage(mapping_of(body.get("usage")))}
+        return {**kept, "choices": [choice], "usage": _usage(mapping_or_empty(body.get("usage")))}
 
     def prices(self, prices: Prices) -> Prices:
         """See `Api`."""
@@ -277,12 +277,12 @@ def _turns(body: Mapping[str, JSON], cached: Sequence[int]) -> Iterator[tuple[st
         blocks: list[Block] = []
         for text, image in parts:
             ends = [end - place for end in cached if 0 < end - place <= len(text)]
-            blocks += _blocks_of_text(text, ends) if image is None else [image]
+            blocks += _split_blocks(text, ends) if image is None else [image]
             place += len(text)
         yield role, blocks
 
 
-def _blocks_of_text(content: str, ends: Sequence[int]) -> Iterator[Block]:
+def _split_blocks(content: str, ends: Sequence[int]) -> Iterator[Block]:
     start = 0
     for end in ends:
         if wire.is_blank(content[end:]):  # no block may be blank
@@ -304,7 +304,7 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     Raises:
         SettingsError: it, or its value, has no counterpart.
     """
-    fields = mapping_of(value)
+    fields = mapping_or_empty(value)
     if name in _REFUSED:
         raise SettingsError(
             f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai"
@@ -324,9 +324,9 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     elif name == "reasoning":
         sent["thinking"] = {"type": "enabled", "budget_tokens": fields.get("max_tokens")}
     elif name == "output_config":
-        sent[name] = {**mapping_of(sent.get(name)), **fields}
+        sent[name] = {**mapping_or_empty(sent.get(name)), **fields}
     elif name == "response_format":
-        schema = mapping_of(fields.get("json_schema")).get("schema")
+        schema = mapping_or_empty(fields.get("json_schema")).get("schema")
         if fields.get("type") != "json_schema" or schema is None:
             raise SettingsError(
                 f"response_format of type {fields.get('type')!r}: Anthropic's Messages API takes "
@@ -338,7 +338,7 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
 
 
 def _configure(sent: dict[str, JSON], name: str, value: JSON) -> None:
-    sent["output_config"] = {**mapping_of(sent.get("output_config")), name: value}
+    sent["output_config"] = {**mapping_or_empty(sent.get("output_config")), name: value}
 
 
 def finish_reason(stop_reason: JSON) -> str:

@@ -91,7 +91,7 @@ Body = dict[str, JSON]
 def _has_system(body: Mapping[str, JSON]) -> bool:
     messages = body.get("messages")
     return isinstance(messages, Sequence) and any(
-        wire.mapping_of(each).get("role") == SYSTEM for each in messages
+        wire.mapping_or_empty(each).get("role") == SYSTEM for each in messages
     )
 
 
@@ -99,7 +99,7 @@ def _join_system(body: Body) -> None:
     """Put the texts of system messages before the first message of the user."""
     messages = body["messages"]
     assert isinstance(messages, list)
-    parts = [wire.mapping_of(each) for each in messages]
+    parts = [wire.mapping_or_empty(each) for each in messages]
     texts = [str(each["content"]) for each in parts if each["role"] == SYSTEM]
     others = [each for each in parts if each["role"] != SYSTEM]
     place = next((number for number, each in enumerate(others) if each["role"] == "user"), None)
@@ -364,7 +364,7 @@ class FieldHabits:
         """The refusal of a field that a request has, if its caller must ask in another way."""
         for name, refusal in self.refused.items():
             if FIELDS[name].change is None and name in body:
-                return refusal.error.of_another_call()
+                return refusal.error.make_shared_error()
         return None
 
     def learn(self, error: EndpointError, call: RequestRecord) -> bool:
@@ -378,14 +378,14 @@ class FieldHabits:
             if each.name not in self.taken:
                 self.note(each.name, error, is_sure=is_sure)
         mended = {each.name for each in found if each.change is not None}
-        call.dropped.update(dict.fromkeys(mended, error.of_another_call()))
+        call.dropped.update(dict.fromkeys(mended, error.make_shared_error()))
         if not found:
             self.forget(call.dropped, error.answer)
         return bool(mended)
 
     def note(self, name: str, error: EndpointError, *, is_sure: bool) -> None:
         """Note that a field was refused."""
-        self.refused.setdefault(name, FieldRefusal(error.of_another_call(), is_sure))
+        self.refused.setdefault(name, FieldRefusal(error.make_shared_error(), is_sure))
 
     def forget(self, names: Collection[str], said: str = "") -> None:
         """Send fields again without which a request was rejected just the same, in these words."""
@@ -442,7 +442,7 @@ _HABITS: dict[tuple[object, ...], FieldHabits] = {}
 _LOCK = threading.Lock()
 
 
-def habits_of(endpoints: Sequence[Endpoint]) -> FieldHabits:
+def get_habits(endpoints: Sequence[Endpoint]) -> FieldHabits:
     """What is known of a model at its endpoints, which all clients in this process share."""
     key = tuple((each.api, each.base_url, each.model) for each in endpoints)
     with _LOCK:

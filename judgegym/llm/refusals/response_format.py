@@ -36,7 +36,7 @@ _SPEAKS_OF_IT = re.compile(
 )
 
 
-def speaks_of_it(status: int | None, message: str) -> bool:
+def names_format(status: int | None, message: str) -> bool:
     """Whether a failure says that the format is refused."""
     return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(
         message
@@ -45,7 +45,7 @@ def speaks_of_it(status: int | None, message: str) -> bool:
 
 def as_refused(failure: AttemptFailure) -> AttemptFailure:
     """The failure of a request with a format; after 501, by which the format is refused, no retry would succeed."""
-    is_refused = failure.status == 501 and speaks_of_it(failure.status, failure.answer)
+    is_refused = failure.status == 501 and names_format(failure.status, failure.answer)
     return replace(failure, kind=FailureKind.REJECTED) if is_refused else failure
 
 
@@ -72,7 +72,7 @@ class FormatHabits:
         """Whether the format may be why a request failed; noted at once if the failure says so and none was taken."""
         if error.kind is not FailureKind.REJECTED:
             return False
-        if speaks_of_it(error.status, error.answer):
+        if names_format(error.status, error.answer):
             if error.endpoint not in self.taken_by:
                 self.note(error)
             return True
@@ -83,13 +83,13 @@ class FormatHabits:
 
     def note_accepted_without(self, error: EndpointError) -> None:
         """Note that a request that may have been refused for its format was accepted without it."""
-        if error.endpoint not in self.taken_by or speaks_of_it(error.status, error.answer):
+        if error.endpoint not in self.taken_by or names_format(error.status, error.answer):
             self.note(error)
 
     def note(self, error: EndpointError) -> None:
         """Note that the format is refused, and say so, if it is new."""
         if self.refusal is None:
-            self.refusal = error.of_another_call()  # without its frames, which hold prompts
+            self.refusal = error.make_shared_error()  # without its frames, which hold prompts
             logger.warning("%s", self.words)
 
     def note_earlier(self, endpoint: str) -> None:

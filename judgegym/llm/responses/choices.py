@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
-from judgegym.llm.wire import JSON, Choice, Token, text_of
+from judgegym.llm.wire import JSON, Choice, Token, text_or_empty
 
 KEPT_TOKENS = "judgegym_tokens"
 LONGEST_REASON = 64
@@ -73,12 +73,12 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
-        reasoning=text_of(message.get("reasoning_content"))
-        or text_of(message.get("reasoning"))
+        reasoning=text_or_empty(message.get("reasoning_content"))
+        or text_or_empty(message.get("reasoning"))
         or thought
         or None,
         finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
-        refusal=text_of(message.get("refusal")) or refused or None,
+        refusal=text_or_empty(message.get("refusal")) or refused or None,
         token_ids=ids,
         logprobs=of_ids,
         tokens=tokens,
@@ -101,12 +101,12 @@ def _parts(content: JSON) -> tuple[str, str, str]:
         if not isinstance(part, Mapping) or not isinstance(kind, str | None):
             continue
         if kind in _TEXT_PARTS:
-            texts.append(text_of(part.get("text")))
+            texts.append(text_or_empty(part.get("text")))
         elif kind in _REASONING_PARTS:
             inner = part.get("thinking") or part.get("text") or part.get("reasoning")
-            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else text_of(inner))
+            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else text_or_empty(inner))
         elif kind == "refusal":
-            refusals.append(text_of(part.get("refusal")))
+            refusals.append(text_or_empty(part.get("refusal")))
     return "".join(texts), "".join(thoughts), "".join(refusals)
 
 

@@ -37,10 +37,10 @@ from judgegym.llm.responses.choices import (
     token_ids,
 )
 from judgegym.llm.responses.finish_reasons import KNOWN_WORDS_ALONE, FinishRules, normalized
-from judgegym.llm.retries.limits import is_out_of_credit, stated_wait
+from judgegym.llm.retries.limits import lacks_credit, stated_wait
 from judgegym.llm.retries.retry import retry_after_seconds
 from judgegym.llm.usage import Usage
-from judgegym.llm.wire import CUT_OFF, JSON, Choice, is_blank, mapping_of
+from judgegym.llm.wire import CUT_OFF, JSON, Choice, is_blank, mapping_or_empty
 
 logger = logging.getLogger(__name__)
 
@@ -237,7 +237,7 @@ class Habits:
             logger.warning("%s %s", self.name, what)
 
 
-def of_answer(
+def parse_response(
     response: RawResponse, habits: Habits, translated: Callable[[JSON], JSON] = lambda body: body
 ) -> Outcome:
     """The outcome of an HTTP answer.
@@ -336,7 +336,7 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
     )
 
 
-def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
+def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outcome:
     """The outcome of an HTTP answer to a request beside the API: its text, or as choices what `read` finds."""
     status, data, retry_after, _ = response
     if not 200 <= status < 300:
@@ -356,9 +356,9 @@ def of_other_answer(response: RawResponse, read: ReadItems | None) -> Outcome:
     return ChatSuccess(tuple(map(Choice, texts)), len(texts), _token_counts(usage))
 
 
-def of_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
+def classify_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     """The outcome of an attempt that the HTTP client gave up with an exception."""
-    kind, said = kind_of_exception(error), f"none ({error or type(error).__name__})"
+    kind, said = find_exception_kind(error), f"none ({error or type(error).__name__})"
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
         said = f"none within {timeout_s:g} s"
     elif isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
@@ -370,7 +370,7 @@ def of_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     return AttemptFailure(kind, said)
 
 
-def kind_of_status(status: int) -> FailureKind:
+def find_status_kind(status: int) -> FailureKind:
     """The kind of failure of an HTTP status other than 2xx."""
     if status in _BUSY:
         return FailureKind.BUSY
@@ -380,7 +380,7 @@ def kind_of_status(status: int) -> FailureKind:
     return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
 
 
-def kind_of_exception(error: BaseException) -> FailureKind:
+def find_exception_kind(error: BaseException) -> FailureKind:
     """The kind of failure of an exception of the HTTP client.
 
     Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no
@@ -412,9 +412,9 @@ def _refused(status: int, data: bytes, retry_after: str | None) -> AttemptFailur
     if wait_s is None and status == 429:
         wait_s = stated_wait(data)
     answer = wire.error_text(data)
-    if is_out_of_credit(status, data, wait_s):
+    if lacks_credit(status, data, wait_s):
         return AttemptFailure(FailureKind.REJECTED, answer, status, is_account=True)
-    return AttemptFailure(kind_of_status(status), answer, status, wait_s)
+    return AttemptFailure(find_status_kind(status), answer, status, wait_s)
 
 
 def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
@@ -530,9 +530,9 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
 
 
 def _token_counts(said: JSON) -> Usage:
-    usage = mapping_of(said)
+    usage = mapping_or_empty(said)
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    details = mapping_of(usage.get("prompt_tokens_details"))
+    details = mapping_or_empty(usage.get("prompt_tokens_details"))
     cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
     written = details.get("cache_write_tokens") or details.get(
         "cache_creation_tokens"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON, mapping_of, text_of
+from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 
 UNKNOWN_WAIT = math.inf
 """The wait for a limit of a day or a month whose end the endpoint does not say."""
@@ -93,7 +93,7 @@ _LIMIT_OF_A_MINUTE = re.compile(
 )
 
 
-def is_out_of_credit(status: int, data: bytes, wait_s: float | None) -> bool:
+def lacks_credit(status: int, data: bytes, wait_s: float | None) -> bool:
     """Whether an error says that the account has no credit, or has reached its limit of spending.
 
     Args:
@@ -104,7 +104,7 @@ def is_out_of_credit(status: int, data: bytes, wait_s: float | None) -> bool:
     if status not in _OF_MONEY:
         return False
     error, message = _error(data), wire.error_text(data)
-    codes = {text_of(error.get(name)).lower() for name in ("code", "type", "status")}
+    codes = {text_or_empty(error.get(name)).lower() for name in ("code", "type", "status")}
     if codes & _CODES or _NO_CREDIT.search(message):
         return True
     if (
@@ -123,11 +123,11 @@ def stated_wait(data: bytes) -> float | None:
     `None` where it says nothing of time.
     """
     message, delays = wire.error_text(data), list[str]()
-    for detail in map(mapping_of, _items(_error(data).get("details"))):
-        for violation in map(mapping_of, _items(detail.get("violations"))):
-            if _QUOTA_OF_A_DAY.search(text_of(violation.get("quotaId"))):
+    for detail in map(mapping_or_empty, _items(_error(data).get("details"))):
+        for violation in map(mapping_or_empty, _items(detail.get("violations"))):
+            if _QUOTA_OF_A_DAY.search(text_or_empty(violation.get("quotaId"))):
                 return UNKNOWN_WAIT  # beside which Google asks to come again in seconds
-        delays.append(text_of(detail.get("retryDelay")))
+        delays.append(text_or_empty(detail.get("retryDelay")))
     delays += _STATED.findall(message)
     for words in delays:
         if parts := _PART.findall(words):
@@ -143,8 +143,8 @@ def _seconds(part: tuple[str, str]) -> float:
 def _error(data: bytes) -> Mapping[str, JSON]:
     """The error of a body, which Google sends in a list."""
     body = wire.as_json(data)
-    first = mapping_of(body[0] if isinstance(body, list) and body else body)
-    return mapping_of(first.get("error")) or first
+    first = mapping_or_empty(body[0] if isinstance(body, list) and body else body)
+    return mapping_or_empty(first.get("error")) or first
 
 
 def _items(value: JSON) -> Sequence[JSON]:

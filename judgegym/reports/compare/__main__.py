@@ -23,7 +23,7 @@ _ROUNDS = "bootstrap resamples for the intervals of κ (default: %(default)s)"
 _SEED = "seed of these (default: %(default)s)"
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
@@ -80,7 +80,7 @@ def main(
     Returns:
         0; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed.
     """
-    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
+    return exit_code(lambda: _run(make_parser(prog).parse_args(argv)))
 
 
 def _run(flags: argparse.Namespace) -> int:

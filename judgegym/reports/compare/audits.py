@@ -18,7 +18,7 @@ from judgegym.engine.records import explained
 from judgegym.engine.terminal.output import printable, say
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
-from judgegym.reports.compare.comparison import LEVEL, letters_of
+from judgegym.reports.compare.comparison import LEVEL, assign_letters
 from judgegym.reports.compare.gold import GoldLabels, compare_with_gold
 from judgegym.reports.compare.rendering import gold_words, show_gold
 
@@ -97,7 +97,7 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
             )
     if not uids:
         raise UserError(f"{' and '.join(words)} share no row")
-    letters = letters_of(words)
+    letters = assign_letters(words)
     settings, wanted = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
     tie = _TIE if first.kind == "choice" else None
     return {

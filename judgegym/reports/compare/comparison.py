@@ -26,10 +26,10 @@ from judgegym.reports.compare.conditions import (
 from judgegym.reports.compare.corrected import corrected_numbers
 from judgegym.reports.compare.difference import Pair
 from judgegym.reports.compare.gold import check_same_gold, compare_with_gold, gold_labels
-from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, start_of
+from judgegym.reports.compare.rows import CommonRows, RowsOfRun, common_rows, shorten_text
 from judgegym.reports.labels.file import Labels
-from judgegym.reports.results.run import SavedRun, kind_of
-from judgegym.statistics.intervals import Ends, ends_of
+from judgegym.reports.results.run import SavedRun, classify_metric
+from judgegym.statistics.intervals import Ends, find_ends
 from judgegym.statistics.paired import holm
 
 Comparison = dict[str, Any]
@@ -96,7 +96,7 @@ def compare_runs(
         raise NotComparableError(
             f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment"
         )
-    letters = letters_of(runs)
+    letters = assign_letters(runs)
     differs = [
         each
         for place in range(1, len(runs))
@@ -104,7 +104,7 @@ def compare_runs(
     ]
     _check_allowed(runs, letters, differs, across)
     settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
-    kind = kind_of(headline, words, found.sides)
+    kind = classify_metric(headline, words, found.sides)
     ends = _ends(runs, found)
     pairs = [Pair(found, place, kind, LEVEL, ends) for place in range(1, len(runs))]
     differences = [
@@ -167,7 +167,7 @@ def compare_runs(
     }
 
 
-def letters_of(runs: Sequence[object]) -> list[str]:
+def assign_letters(runs: Sequence[object]) -> list[str]:
     """Return the names of runs in tables: A to Z, then R27 and so on."""
     return [*ascii_uppercase, *(f"R{place}" for place in range(27, len(runs) + 1))][: len(runs)]
 
@@ -222,7 +222,7 @@ def _differing(
         name = (
             f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
         )
-        before, after = (start_of(texts.get(title, "none")) for texts in (first, second))
+        before, after = (shorten_text(texts.get(title, "none")) for texts in (first, second))
         yield ConditionDifference("data", letter, name, before, after)
 
 
@@ -264,7 +264,7 @@ def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -
     """Add the beginning of its question to each row that changed; the rows are read together."""
     changed = [row for each in differences for row in each["changed"]]
     uids = frozenset(row["uid"] for row in changed)
-    starts = {sample.uid: start_of(sample.question) for sample in reference.samples(uids)}
+    starts = {sample.uid: shorten_text(sample.question) for sample in reference.samples(uids)}
     for row in changed:
         row["start"] = starts.get(row["uid"], "")
 
@@ -275,7 +275,7 @@ def _ends(runs: Sequence[SavedRun], found: CommonRows) -> Ends | None:
 
     known = [ends for run in runs if (ends := run.headline_ends) is not None]
     ends = reduce(Ends.around, known) if known else None
-    return ends_of(np.concatenate([side.values for side in found.sides]), ends)
+    return find_ends(np.concatenate([side.values for side in found.sides]), ends)
 
 
 def _correct(differences: Sequence[dict[str, Any]]) -> None:

@@ -15,12 +15,12 @@ from typing import Literal, get_args
 
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal.output import printable
-from judgegym.judges.config.composed import json_defaults, with_all_choices
+from judgegym.judges.config.composed import expand_choices, json_defaults
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.judge import JudgeSettings, PromptLayoutSettings
 from judgegym.judges.scorers.settings import AnyJudgeSettings, KindSettings
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import SavedRun
 
 Condition = Literal["judge", "protocol", "data"]
@@ -28,7 +28,7 @@ CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
 
 _OF_JUDGES = frozenset((*JudgeSettings.model_fields, *PromptLayoutSettings.model_fields, "judges"))
 _OF_POLICIES = frozenset((*CompletionSettings.model_fields, "model_answers", "candidates"))
-_OF_SCORERS = frozenset((*with_all_choices(AnyJudgeSettings).model_fields, "offline"))
+_OF_SCORERS = frozenset((*expand_choices(AnyJudgeSettings).model_fields, "offline"))
 """The judge of a scored data set; a stand-in is another judge."""
 _KIND = "judge"
 """The setting that says in which way a data set is judged."""
@@ -103,7 +103,7 @@ def _are_equal(first: Mapping[str, JSON], second: Mapping[str, JSON], name: str)
 @cache
 def _judge_defaults() -> Mapping[str, JSON]:
     """The defaults of the settings that only some kinds of judges have, as files hold them."""
-    every = with_all_choices(AnyJudgeSettings)
+    every = expand_choices(AnyJudgeSettings)
     return json_defaults(every, every.model_fields.keys() - KindSettings.model_fields.keys())
 
 
@@ -157,7 +157,7 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
     }.items():
         if name in prompts:
             continue
-        if _is_request_of_judge(name) and isinstance(value, Mapping):
+        if _is_judge_request(name) and isinstance(value, Mapping):
             value = {key: each for key, each in value.items() if key != "seed"}
         found[owner(name, value)][name] = value
     return found
@@ -197,7 +197,7 @@ def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
         yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
     for role in ("policy", "judge", "user"):
         served = [
-            mapping_of(wire.lookup(each.general, f"served_models.{role}"))
+            mapping_or_empty(wire.lookup(each.general, f"served_models.{role}"))
             for each in (reference, run)
         ]
         models, others = (", ".join(sorted(each)) or "unknown" for each in served)
@@ -220,11 +220,11 @@ def _refused_fields(run: SavedRun, role: str) -> str:
     """What became of the fields that endpoints refused, in words; `unknown` in runs of before this was recorded."""
     if "refused_fields" not in run.general:
         return "unknown"
-    models = mapping_of(wire.lookup(run.general, f"refused_fields.{role}"))
+    models = mapping_or_empty(wire.lookup(run.general, f"refused_fields.{role}"))
     fields = (
         (model, name, becomes)
         for model in models
-        for name, becomes in mapping_of(models[model]).items()
+        for name, becomes in mapping_or_empty(models[model]).items()
     )
     return (
         ", ".join(
@@ -236,13 +236,13 @@ def _refused_fields(run: SavedRun, role: str) -> str:
 
 def _seed(run: SavedRun) -> str:
     """The seed of the run, and that of the judge where its requests have one."""
-    bodies = (value for name, value in _protocol(run).items() if _is_request_of_judge(name))
+    bodies = (value for name, value in _protocol(run).items() if _is_judge_request(name))
     judges = [shown(seed) for body in bodies if (seed := wire.lookup(body, "seed")) is not None]
     seed = shown(run.general.get("seed"))
     return f"{seed}, its judge's {', '.join(judges)}" if judges else seed
 
 
-def _is_request_of_judge(name: str) -> bool:
+def _is_judge_request(name: str) -> bool:
     is_one_of_several = name.startswith(_JUDGES) and name.endswith(".extra_body")
     return name.removeprefix("env.") == "judge_extra_body" or is_one_of_several
 
@@ -252,12 +252,12 @@ def _section(run: SavedRun) -> str:
 
 
 def _protocol(run: SavedRun) -> Mapping[str, JSON]:
-    return mapping_of(run.general.get("protocol"))
+    return mapping_or_empty(run.general.get("protocol"))
 
 
 def _prompts(run: SavedRun) -> dict[str, JSON]:
     """The digests of the judge's prompts, by setting."""
-    digests = mapping_of(run.general.get("judge_prompt_digests"))
+    digests = mapping_or_empty(run.general.get("judge_prompt_digests"))
     return {f"{_section(run)}{name}": digest for name, digest in digests.items()}
 
 

@@ -72,7 +72,7 @@ def corrected_numbers(
             ends = (
                 None
                 if first.ends is None or second.ends is None
-                else first.ends.around(second.ends).of_differences
+                else first.ends.around(second.ends).difference_ends
             )
             estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters, ends=ends)
         no_interval = first.no_interval or second.no_interval

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from judgegym.engine.runs.directory import REPORT
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.compare.difference import OUTCOMES
-from judgegym.reports.compare.rendering import number, words_of
+from judgegym.reports.compare.rendering import number, render_comparison
 from judgegym.reports.document import TEMPLATES, document, render
 
 Link = Callable[[str, "str | None"], "str | None"]
@@ -30,7 +30,7 @@ def html(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterato
         comparison: what it shows.
         link: where the reports of the runs are.
     """
-    words = words_of(comparison)
+    words = render_comparison(comparison)
     body = render(
         TEMPLATES / "compare.html",
         words=words,

@@ -24,7 +24,7 @@ _GOLD_HEADER = ("run", "accuracy", "95 %", "κ", "95 %", "difference", "95 %")
 _INDENT = "   "
 
 
-def words_of(comparison: Comparison) -> dict[str, Any]:
+def render_comparison(comparison: Comparison) -> dict[str, Any]:
     """Render a comparison as text.
 
     Returns:
@@ -281,7 +281,7 @@ def _kappa_line(difference: Mapping[str, Any]) -> str:
 
 def show(comparison: Comparison) -> None:
     """Print a comparison."""
-    words = words_of(comparison)
+    words = render_comparison(comparison)
     say(words["title"])
     for run, said in zip(comparison["runs"], words["runs"], strict=True):
         say(f"{run['letter']}  {printable(run['path'])}")

@@ -189,7 +189,7 @@ def _digest(texts: Sequence[str]) -> bytes:
     return found.digest()
 
 
-def start_of(text: str) -> str:
+def shorten_text(text: str) -> str:
     """The beginning of a text, in one line."""
     line = printable(" ".join(text[: 4 * _LONGEST_START].split()))
     return line if len(line) <= _LONGEST_START else f"{line[: _LONGEST_START - 1]}…"

@@ -25,14 +25,14 @@ from judgegym.reports.labels.file import (
     LabellerAgreement,
     Labels,
     Sampling,
+    assign_strata,
     row_digest,
     run_digest,
-    strata_of,
 )
-from judgegym.reports.results.run import SavedRun, kind_of
+from judgegym.reports.results.run import SavedRun, classify_metric
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mean
-from judgegym.statistics.intervals import Ends, ends_of
+from judgegym.statistics.intervals import Ends, find_ends
 from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class LabelledRows:
         for uid, of_row in sorted(labelled):
             if uid not in digests:
                 raise DataError(
-                    f"{labels.path}: row {uid!r} is not in {run.path}; {_of_other_rows(run)}"
+                    f"{labels.path}: row {uid!r} is not in {run.path}; {_describe_missing_rows(run)}"
                 )
             if of_row and of_row != digests[uid]:
                 raise DataError(
@@ -204,7 +204,7 @@ class LabelledRows:
             categories=[category for _, category, _ in rows.values()],
             left_out=len(means.keys() - rows.keys()),
             no_interval=no_interval,
-            ends=ends_of(
+            ends=find_ends(
                 np.concatenate([terms.values, found[np.isfinite(found)]]), run.headline_ends
             ),
         )
@@ -214,7 +214,7 @@ class LabelledRows:
         words = "" if run.headline is None else run.headline.words
         return (
             "mean"
-            if kind_of(str(run.general.get("headline")), words, [self.terms]) == "score"
+            if classify_metric(str(run.general.get("headline")), words, [self.terms]) == "score"
             else "rate"
         )
 
@@ -334,7 +334,7 @@ def corrected_number(
     )
 
 
-def _of_other_rows(run: SavedRun) -> str:
+def _describe_missing_rows(run: SavedRun) -> str:
     """Why labels are of rows that a run lacks."""
     if run.is_scored:
         return (
@@ -352,7 +352,7 @@ def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, 
         return None, NOT_RANDOM
     if labels.draw.how == "random":
         return None, ""
-    names = strata_of(values)
+    names = assign_strata(values)
     if Counter(names.values()) != Counter(
         {stratum.name: stratum.rows for stratum in labels.draw.strata}
     ):

@@ -163,7 +163,7 @@ class Labels:
         """Return who has given labels, in the order of their labels."""
         return list(dict.fromkeys(labeller for _, labeller in self.given))
 
-    def by_row(self) -> Mapping[str, list[Label]]:
+    def group_by_row(self) -> Mapping[str, list[Label]]:
         """Return the labels of each row that have a value, without those that cannot tell."""
         rows: defaultdict[str, list[Label]] = defaultdict(list)
         for label in self.given.values():
@@ -175,14 +175,14 @@ class Labels:
         """Return the mean label of each row that has one."""
         return {
             uid: sum(each.label or 0.0 for each in of_row) / len(of_row)
-            for uid, of_row in self.by_row().items()
+            for uid, of_row in self.group_by_row().items()
         }
 
     def agreement(self) -> LabellerAgreement:
         """Return how far the labellers agree."""
         shared = {
             uid: {each.labeller: each.label for each in of_row}
-            for uid, of_row in self.by_row().items()
+            for uid, of_row in self.group_by_row().items()
         }
         shared = {uid: of_row for uid, of_row in shared.items() if len(of_row) > 1}
         if not shared:
@@ -265,7 +265,7 @@ FEWEST_ROWS = 10
 _MOST_STRATA = 5
 
 
-def strata_of(values: Mapping[str, float]) -> Mapping[str, str]:
+def assign_strata(values: Mapping[str, float]) -> Mapping[str, str]:
     """Return the stratum of each row, by id, in the order of the values; `values` are the rows' headline values.
 
     There is one for each value of the judge, or of many values one for each fifth of the rows. A

@@ -18,7 +18,7 @@ def bounds(interval: Interval | None, reason: str = "") -> str:
     return reason if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
 
 
-def with_interval(interval: Interval | None, reason: str = "no interval") -> str:
+def format_with_interval(interval: Interval | None, reason: str = "no interval") -> str:
     """Return an interval as text beside its number."""
     return reason if interval is None else f"95 %: {bounds(interval)}"
 
@@ -41,22 +41,26 @@ def label_equivalent(number: CorrectedNumber) -> tuple[str, str]:
     )
 
 
-def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
+def format_numbers(correction: Correction, name: str) -> Iterator[SummaryLine]:
     """Return the corrected number by this name, that of the labels only, and those of categories."""
     whole = correction.whole
     if whole.value is None or whole.labels_only is None:
         yield SummaryLine("none", "–", whole.reason)
         return
-    yield SummaryLine(name, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
     yield SummaryLine(
-        "labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval)
+        name, f"{whole.value:.4f}", format_with_interval(whole.interval, whole.reason)
+    )
+    yield SummaryLine(
+        "labels only", f"{whole.labels_only:.4f}", format_with_interval(whole.labels_only_interval)
     )
     for each in correction.categories:
-        said = f"{with_interval(each.interval, each.reason)}, {counted(each.labels, 'label')}"
+        said = (
+            f"{format_with_interval(each.interval, each.reason)}, {counted(each.labels, 'label')}"
+        )
         yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
 
 
-def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
+def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
     """Return how many labels the judge replaces, the agreement of labellers, and what does not count."""
     value, remark = label_equivalent(correction.whole)
     if value:
@@ -82,30 +86,36 @@ def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
         yield SummaryLine("cannot tell", f"{correction.undecided:,}", remark)
 
 
-def title_of(correction: Correction) -> str:
+def make_title(correction: Correction) -> str:
     """Return the title of the corrected numbers."""
     return f"corrected by {counted(correction.whole.labels, 'label')}"
 
 
-def section_of(correction: Correction) -> Section:
+def make_section(correction: Correction) -> Section:
     """Return the corrected numbers as a section of the summary on the terminal."""
     return Section(
-        title_of(correction), [*numbers_of(correction, correction.words), *remarks_of(correction)]
+        make_title(correction),
+        [*format_numbers(correction, correction.words), *format_remarks(correction)],
     )
 
 
-def table_of(correction: Correction) -> Table:
+def make_table(correction: Correction) -> Table:
     """Return the corrected numbers beside the raw one as a table of the page."""
     whole = correction.whole
-    raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
+    raw = ("judge alone", f"{whole.raw:.4f}", format_with_interval(correction.raw_interval))
     rows = [
         raw,
-        *((each.label, each.value, each.remark) for each in numbers_of(correction, "corrected")),
+        *(
+            (each.label, each.value, each.remark)
+            for each in format_numbers(correction, "corrected")
+        ),
     ]
-    return Table(title_of(correction).capitalize(), ("", correction.words, "interval"), tuple(rows))
+    return Table(
+        make_title(correction).capitalize(), ("", correction.words, "interval"), tuple(rows)
+    )
 
 
-def fact_of(correction: Correction) -> tuple[str, str]:
+def make_fact(correction: Correction) -> tuple[str, str]:
     """Return the page's line about the labels."""
-    said = (f"{each.label}: {each.value}, {each.remark}" for each in remarks_of(correction))
+    said = (f"{each.label}: {each.value}, {each.remark}" for each in format_remarks(correction))
     return "labels", "; ".join((correction.file, *said))

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judgegym.data.json_file import digest_of_file
+from judgegym.data.json_file import digest_file
 from judgegym.data.rows import TaskT
 from judgegym.engine.completions import Completion, Conversation, read_completion
 from judgegym.engine.records import POLICY_FAILED, Sample, explained, read_sample
@@ -35,7 +35,7 @@ from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import SavedRun
 
 _LINES = (FAILURES, SAMPLES)
@@ -47,7 +47,7 @@ _SHOWN = 60
 _BEFORE_DIFFERENCE = 20
 
 
-def run_of(path: Path) -> Path | None:
+def find_run(path: Path) -> Path | None:
     """Return the run directory that a path names, itself or by one of its files; `None` for any other file.
 
     Samples that were copied without the settings of their run are known by their fields.
@@ -68,13 +68,13 @@ def _holds_samples(path: Path) -> bool:
         return False
 
 
-def subject_of(path: Path) -> str:
+def name_subject(path: Path) -> str:
     """Return whose answers a path holds: the policy of a run, or what a file is called.
 
     Raises:
         RunDirectoryError: it is a directory that holds no run, or a file of the run is damaged.
     """
-    run_path = run_of(path)
+    run_path = find_run(path)
     if run_path is None:
         return path.stem
     return SavedRun.open(run_path).subject
@@ -112,7 +112,7 @@ class RowAnswers:
 class AnswersReader:
     """How the answers of the one policy of a run are found in its samples, and in its ledger."""
 
-    def of_sample(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
+    def read_sample_answer(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
         """Return the completions of a row, and why there are none.
 
         Raises:
@@ -128,7 +128,7 @@ class AnswersReader:
             )
         return (), sample.error or "the policy never answered"
 
-    def number_of(self, component: str) -> int | None:
+    def parse_conversation_number(self, component: str) -> int | None:
         """Return which conversation of its row a call of the policy was, or which turn of the only one; else `None`."""
         found = _POLICY_CALL.fullmatch(component)
         return None if found is None else int(found[2] or found[1])
@@ -179,7 +179,7 @@ class JudgedAgain:
         read = [path / name for name in (SAMPLES, FAILURES) if (path / name).exists()]
         if self._calls:
             read.append(path / CALLS if (path / CALLS).exists() else path / PACKED_CALLS)
-        self.files = tuple((file, f"sha256:{digest_of_file(file)}") for file in read)
+        self.files = tuple((file, f"sha256:{digest_file(file)}") for file in read)
 
     def check(
         self,
@@ -243,7 +243,7 @@ class JudgedAgain:
         line = self.run.read_line(uid)
         sample = read_sample(line)
         try:
-            completions, error = self._reader.of_sample(sample)
+            completions, error = self._reader.read_sample_answer(sample)
         except ValueError as problem:
             raise line.error(f"row {uid!r}: {problem}") from None
         return RowAnswers(
@@ -258,7 +258,7 @@ class JudgedAgain:
         """The completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
         for call in read_calls(self.run.path, uids):
-            number = self._reader.number_of(call.component)
+            number = self._reader.parse_conversation_number(call.component)
             if number is not None:
                 asked = call.messages[-1]["content"] if call.messages else None
                 follow_up = asked or "" if "/turn_" in call.component else ""
@@ -273,7 +273,7 @@ class JudgedAgain:
     @cached_property
     def _settings(self) -> CompletionSettings:
         """The settings of the run by which its completions were read."""
-        known = mapping_of(self.run.config.get("env"))
+        known = mapping_or_empty(self.run.config.get("env"))
         shaping = {name: known[name] for name in CompletionSettings.model_fields if name in known}
         try:
             return CompletionSettings.model_validate(shaping)
@@ -321,15 +321,15 @@ class JudgedAgain:
         asked = (
             run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
         )
-        return asked or _is_of_stand_in(run.general.get("answers_of"))
+        return asked or _is_stand_in(run.general.get("answers_of"))
 
 
-def _is_of_stand_in(answers_of: JSON) -> bool:
+def _is_stand_in(answers_run: JSON) -> bool:
     """Whether a run says that its completions, or those of one of its candidates, are a stand-in's."""
-    if not isinstance(answers_of, Mapping):
+    if not isinstance(answers_run, Mapping):
         return False
-    return answers_of.get("policy_is_stand_in") is True or any(
-        map(_is_of_stand_in, answers_of.values())
+    return answers_run.get("policy_is_stand_in") is True or any(
+        map(_is_stand_in, answers_run.values())
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from judgegym.engine.records import Sample
-from judgegym.engine.runs.directory import response_of_uid, uid_of_row
+from judgegym.engine.runs.directory import make_row_uid, parse_response_uid
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.llm.wire import JSON
 
@@ -50,7 +50,7 @@ class CallsOfRows:
             found._calls[call.row, call.group].append(zlib.compress(pickle.dumps(call), _QUICK))
         return found
 
-    def of(self, uid: str, group: int | None = None) -> Sequence[RecordedCall]:
+    def select(self, uid: str, group: int | None = None) -> Sequence[RecordedCall]:
         """Return the calls of a row, or of one of its groups in `process`, in the order of their answers."""
         # Only bytes of this process are unpickled.
         return [pickle.loads(zlib.decompress(data)) for data in self._calls.get((uid, group), ())]
@@ -69,14 +69,14 @@ class LedgerRows:
 
     def add(self, sample: Sample[JSON]) -> None:
         """Note a response."""
-        found = response_of_uid(sample.uid)
+        found = parse_response_uid(sample.uid)
         try:
             self._digests.append(int(sample.task_digest[:_DIGITS] or "0", 16))
         except ValueError:
             self._digests.append(0)
         self._rows.append(_NO_ROW if found is None else found[0])
 
-    def of(self, places: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
+    def map_rows(self, places: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
         """The row of each of some responses, by uid.
 
         Args:
@@ -89,7 +89,7 @@ class LedgerRows:
             if row < least.get(digest, _NO_ROW) and digest in wanted:
                 least[digest] = row
         return {
-            uid: uid_of_row(least[self._digests[place]]) if self._digests[place] in least else uid
+            uid: make_row_uid(least[self._digests[place]]) if self._digests[place] in least else uid
             for place, uid in zip(places, uids, strict=True)
         }
 
@@ -107,7 +107,7 @@ def calls_about(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence
         return any(f"\n{text.strip()}\n" in content for text in texts for content in asked)
 
     about = [call for call in calls if shows(call)]
-    return [*(call for call in calls if call.is_of_policy), *about] if about else calls
+    return [*(call for call in calls if call.is_policy_call), *about] if about else calls
 
 
 def has_images(path: Path) -> bool:

@@ -98,7 +98,7 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
     try:
         found = _is_run(folder)
         groups = (
-            None if found else _groups_of(folder)
+            None if found else _find_groups_file(folder)
         )  # beside a scored file is a run, and no file of groups
         entries = [] if found or not depth else sorted(folder.iterdir())
         folders = [
@@ -133,7 +133,7 @@ def is_training_run(path: Path) -> bool:
     return any((path / name).is_file() for name in (MONITOR, LIVE)) and not _is_run(path)
 
 
-def _groups_of(folder: Path) -> Path | None:
+def _find_groups_file(folder: Path) -> Path | None:
     """The file of groups of which a folder is the run directory."""
     if folder.suffix != _RUN_OF_GROUPS or not (folder / CONFIG).is_file():
         return None
@@ -155,7 +155,7 @@ def _opened(path: Path) -> FoundRun | None:
                 (path / name).stat().st_mtime for name in (MONITOR, LIVE) if (path / name).exists()
             )
             return SavedTraining(
-                path, _settings_of(path), datetime.fromtimestamp(changed, timezone.utc)
+                path, _read_settings(path), datetime.fromtimestamp(changed, timezone.utc)
             )
         return SavedRun.open(path)
     except RunDirectoryError as error:
@@ -164,7 +164,7 @@ def _opened(path: Path) -> FoundRun | None:
         return UnreadableRun(path, f"it cannot be read: {error.strerror}", date)
 
 
-def _settings_of(path: Path) -> SavedRun:
+def _read_settings(path: Path) -> SavedRun:
     """Return a training run's settings; the reward server may have written none."""
     return SavedRun(
         path,

@@ -26,8 +26,8 @@ from judgegym.engine.runs.directory import (
     FAILURES,
     METRICS,
     SAMPLES,
+    locate_run_directory,
     read_settings,
-    run_directory_of,
 )
 from judgegym.engine.runs.lines import RawLine
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
@@ -40,7 +40,7 @@ from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON, mapping_of, text_of
+from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.intervals import Ends
 from judgegym.statistics.paired import RatioTerms
@@ -116,7 +116,7 @@ class SavedRun:
                 it is another file.
         """
         given = path.expanduser()
-        path = given if given.is_dir() else run_of_file(given) or given
+        path = given if given.is_dir() else find_scoring_run(given) or given
         if path.is_file():
             is_of_a_run = (path.parent / METRICS).is_file()
             wanted = (
@@ -199,14 +199,14 @@ class SavedRun:
     def policy(self) -> str:
         """Return what was evaluated: a model, a file of answers, a data set, or several candidates."""
         if self.is_scored:
-            return self._said("model_name") or _name_of_answers(
-                Path(text_of(self.config.get("data")))
+            return self._said("model_name") or _name_answers(
+                Path(text_or_empty(self.config.get("data")))
             )
-        answers = _name_of_answers(Path(text_of(wire.lookup(self.config, "env.model_answers"))))
+        answers = _name_answers(Path(text_or_empty(wire.lookup(self.config, "env.model_answers"))))
         return (
             self._said("model_name")
             or answers
-            or text_of(wire.lookup(self.config, "openai.model_name"))
+            or text_or_empty(wire.lookup(self.config, "openai.model_name"))
         )
 
     @property
@@ -221,21 +221,21 @@ class SavedRun:
             return (
                 STAND_IN_JUDGE
                 if self.config.get("offline")
-                else text_of(self.config.get("judge_model_name"))
+                else text_or_empty(self.config.get("judge_model_name"))
             )
-        return self._said("judge_model_name") or text_of(
+        return self._said("judge_model_name") or text_or_empty(
             wire.lookup(self.config, "env.judge_model_name")
         )
 
     @property
     def judge_settings(self) -> Mapping[str, JSON]:
         """Return the settings of the judge: of `score` they have no section."""
-        return self.config if self.is_scored else mapping_of(self.config.get("env"))
+        return self.config if self.is_scored else mapping_or_empty(self.config.get("env"))
 
     @property
     def judge_kind(self) -> str:
         """Return the kind of its judge, as `score --judge` names it; empty for one of a person's own environment."""
-        return _KINDS.get(self.environment) or text_of(self.judge_settings.get("judge"))
+        return _KINDS.get(self.environment) or text_or_empty(self.judge_settings.get("judge"))
 
     @property
     def judge_labels(self) -> Mapping[str, float]:
@@ -249,7 +249,7 @@ class SavedRun:
             return {"no": 0.0, "yes": 1.0}
         scores = {
             name: score
-            for name, score in mapping_of(scale).items()
+            for name, score in mapping_or_empty(scale).items()
             if isinstance(score, int | float)
         }
         return dict(sorted(scores.items(), key=lambda each: each[1]))
@@ -297,7 +297,7 @@ class SavedRun:
         return self.judge_definition is not None and self.judge_definition.settings is settings
 
     def _said(self, name: str) -> str:
-        return text_of(self.general.get(name))
+        return text_or_empty(self.general.get(name))
 
     def samples(self, uids: Container[str] | None = None) -> Iterator[Sample[JSON]]:
         """Read rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
@@ -377,7 +377,7 @@ class SavedRun:
         return found
 
 
-def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
+def classify_metric(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
     """What the values of the rows are.
 
     A win rate is called so by its label or its name; a pass rate has no values but 0 and 1; all
@@ -396,16 +396,16 @@ def is_run_directory(path: Path) -> bool:
     return any((path / name).exists() for name in (CONFIG, METRICS, SAMPLES, FAILURES))
 
 
-def run_of_file(path: Path) -> Path | None:
+def find_scoring_run(path: Path) -> Path | None:
     """The run that made a scored file, or was to make it: beside it; `None` if there is none, or for any other file."""
-    beside = run_directory_of(path)
+    beside = locate_run_directory(path)
     is_one = path.suffix in FILE_KINDS and any(
         (beside / name).is_file() for name in (METRICS, *_FILES)
     )
     return beside if is_one else None
 
 
-def _name_of_answers(path: Path) -> str:
+def _name_answers(path: Path) -> str:
     """What a file of answers is called, or the run directory that gives them, which may be gone by now."""
     if path.name in (SAMPLES, FAILURES, CALLS, PACKED_CALLS):
         return path.parent.name
@@ -421,7 +421,7 @@ def _uid(line: RawLine) -> str:
 
 def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
     """The objects of the list that is a field of an object; none where there is no such list."""
-    listed = mapping_of(value).get(name)
+    listed = mapping_or_empty(value).get(name)
     return (
         [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
     )
@@ -430,7 +430,7 @@ def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
 def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
     """When a run ended, by what it says, if every zone's clock has that date; else when its files last changed."""
     try:
-        found = datetime.fromisoformat(text_of(general.get("date")))
+        found = datetime.fromisoformat(text_or_empty(general.get("date")))
         if datetime.min.year < found.year < datetime.max.year:
             return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
     except ValueError:

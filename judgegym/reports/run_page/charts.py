@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from judgegym.reports.run_page.drawing import ACCENT, BAR, TEXT, Chart, drawing, name_of
+from judgegym.reports.run_page.drawing import ACCENT, BAR, TEXT, Chart, clean_label, drawing
 from judgegym.reports.run_page.figures import Mean, RunFigures, present
 from judgegym.statistics import percent
 
@@ -62,7 +62,7 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None) -> list[C
     drawn = [
         _categories(figures, words, overall),
         _distribution(figures.scores, words),
-        _against_length(figures, words),
+        _plot_length(figures, words),
         _orders(figures),
         _latencies(figures),
         _costs(figures, words),
@@ -71,14 +71,14 @@ def charts(figures: RunFigures, words: Words, *, overall: Mean | None) -> list[C
 
 
 def _categories(figures: RunFigures, words: Words, overall: Mean | None) -> Chart | None:
-    means, left_out = figures.by_category(most=_MOST_BARS, intervals=words.intervals)
+    means, left_out = figures.average_by_category(most=_MOST_BARS, intervals=words.intervals)
     if not means:
         return None
     what = words.headline if figures.has_values else f"mean {words.score}"
     best_first = sorted(means.items(), key=lambda pair: -pair[1].value)
     bars = [] if overall is None else [("all", overall)]
     bars += [
-        (name_of(name), mean) for name, mean in best_first
+        (clean_label(name), mean) for name, mean in best_first
     ]  # two names may be cut to one label
     more = f" {left_out} smaller categories are not drawn." if left_out else ""
     is_apart = overall is not None
@@ -94,7 +94,7 @@ def _categories(figures: RunFigures, words: Words, overall: Mean | None) -> Char
 
 def _orders(figures: RunFigures) -> Chart | None:
     """Position bias: without it both orders have the same points."""
-    means = figures.by_order()
+    means = figures.average_by_order()
     if len(means) < 2:
         return None
     note = ""
@@ -105,11 +105,11 @@ def _orders(figures: RunFigures) -> Chart | None:
             f"({percent(share)}). "
             "Without position bias the bars are equal."
         )
-    bars = [(name_of(order.replace("_", " ")), mean) for order, mean in means.items()]
+    bars = [(clean_label(order.replace("_", " ")), mean) for order, mean in means.items()]
     return _bars(bars, "Points by the order of the answers", "mean points", note=note)
 
 
-def by_place(figures: RunFigures) -> Chart | None:
+def plot_by_position(figures: RunFigures) -> Chart | None:
     """The mean points of the answers at each place; `None` if answers were not compared.
 
     An answer is shown at a random place, and so, without position bias, the bars are equal but for
@@ -204,7 +204,7 @@ def _distribution(scores: array[float], words: Words) -> Chart | None:
     return {**chart, "description": f"{chart['title']}: {said}."}
 
 
-def _against_length(figures: RunFigures, words: Words) -> Chart | None:
+def _plot_length(figures: RunFigures, words: Words) -> Chart | None:
     """Each dot stands for the rows in one cell of a grid, so that 100,000 rows are no larger than 500."""
     import numpy as np
 

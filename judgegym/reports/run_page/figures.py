@@ -173,7 +173,9 @@ class RunFigures:
             whole.add(top, bottom, prompt)
         return whole.mean(self._ends, _ROWS_FOR_AN_INTERVAL)
 
-    def by_category(self, *, most: int, intervals: bool = True) -> tuple[dict[str, Mean], int]:
+    def average_by_category(
+        self, *, most: int, intervals: bool = True
+    ) -> tuple[dict[str, Mean], int]:
         """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
 
         Returns:
@@ -193,7 +195,7 @@ class RunFigures:
         }
         return means, len(parts) - len(means)
 
-    def by_order(self) -> dict[str, Mean]:
+    def average_by_order(self) -> dict[str, Mean]:
         """The mean points for each order of the answers."""
         return {
             order: points.mean(None, _ROWS_FOR_AN_INTERVAL)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 from judgegym.engine import terminal
-from judgegym.engine.runs.directory import read_settings, run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory, read_settings
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.judges.core.group import looks_in_words, orders_in_words
@@ -20,12 +20,12 @@ from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.groups import SavedGroup, read_groups
-from judgegym.reports.run_page.charts import Words, by_place, charts
+from judgegym.reports.run_page.charts import Words, charts, plot_by_position
 from judgegym.reports.run_page.figures import RunFigures, total_cost
-from judgegym.reports.run_page.head import Facts, with_interval
+from judgegym.reports.run_page.head import Facts, format_with_interval
 from judgegym.reports.run_page.items import (
     MOST_ITEMS,
     START,
@@ -63,7 +63,7 @@ def group_contents(
     Raises:
         RunDirectoryError: a line of it, or its run directory, is damaged.
     """
-    run_path = run_directory_of(path)
+    run_path = locate_run_directory(path)
     config = read_settings(run_path)
     figures, ranks, has_messages, agreed, pairs = RunFigures(), [], True, 0, 0
     uids: list[str | None] = []
@@ -90,7 +90,7 @@ def group_contents(
         if (
             call.answer.latency_s
             and not call.answer.cached
-            and (call.is_of_policy or _is_judges(call))
+            and (call.is_policy_call or _is_judges(call))
         ):
             (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(
                 call.answer.latency_s
@@ -99,7 +99,7 @@ def group_contents(
     headline = ""
     if totals:  # the interval is over groups, whose rollouts are alike
         interval = mean_interval(totals, weights)
-        headline = f"mean reward {with_interval(sum(totals) / sum(weights), interval)}"
+        headline = f"mean reward {format_with_interval(sum(totals) / sum(weights), interval)}"
     first = [
         *_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),
         ("groups", f"{len(ranks)}, with {len(figures)} rollouts"),
@@ -112,7 +112,10 @@ def group_contents(
         "first_facts": first,
         "facts": _facts(config),
         "notices": [*_notices(config, figures, has_messages=has_messages), *notices],
-        "charts": [*charts(figures, _WORDS, overall=None), *filter(None, [by_place(figures)])],
+        "charts": [
+            *charts(figures, _WORDS, overall=None),
+            *filter(None, [plot_by_position(figures)]),
+        ],
         "total": len(ranks),
         "tables": (),
     }
@@ -160,7 +163,7 @@ def _facts(config: Mapping[str, JSON]) -> Facts:
         ),
         *(
             ("data", f"{name}: {value}")
-            for name, value in mapping_of(config.get("env")).items()
+            for name, value in mapping_or_empty(config.get("env")).items()
             if name.endswith("dataset") and value
         ),
     ]
@@ -198,7 +201,9 @@ def _items(path: Path, calls: CallsOfRows, places: Sequence[int]) -> Iterator[It
         groups = ((place, at[place]) for place in places)
     for place, group in groups:
         yield group_item(
-            place + 1, group, () if group.row is None else calls.of(group.row.uid, group.row.group)
+            place + 1,
+            group,
+            () if group.row is None else calls.select(group.row.uid, group.row.group),
         )
 
 

@@ -15,7 +15,7 @@ from judgegym.engine.terminal.output import dollars
 from judgegym.engine.terminal.summary import COMPLETION_FAULTS, ROLES
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON, mapping_of
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import CHOSEN_HIGHER, SavedRun
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import View
@@ -47,11 +47,9 @@ def headline(run: SavedRun, so_far: Mean | None) -> str:
     """The result in words; empty without one."""
     if run.headline is not None:
         interval = so_far.interval if so_far is not None else run.headline.interval
-        return (
-            f"{_preferred(run)}{run.headline.words} {with_interval(run.headline.value, interval)}"
-        )
+        return f"{_preferred(run)}{run.headline.words} {format_with_interval(run.headline.value, interval)}"
     return (
-        f"{with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
+        f"{format_with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far"
         if so_far
         else ""
     )
@@ -64,10 +62,10 @@ def _preferred(run: SavedRun) -> str:
     if value is None:
         return ""
     interval = None if low is None or high is None or low == high else Interval(low, high)
-    return f"chosen is higher {with_interval(value, interval)}; "
+    return f"chosen is higher {format_with_interval(value, interval)}; "
 
 
-def with_interval(value: float, interval: Interval | None) -> str:
+def format_with_interval(value: float, interval: Interval | None) -> str:
     """A value with its interval, if it has one."""
     return f"{value:.4f}" + (
         "" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})"
@@ -135,20 +133,20 @@ def facts(run: SavedRun) -> Facts:
         ("judge", run.judge),
         ("answers of", _earlier(general.get("answers_of"))),
         ("version", _text(general.get("judgegym_version"))),
-        ("seed", _text(seed_of(run))),
+        ("seed", _text(describe_seed(run))),
         *(("data", _dataset(dataset)) for dataset in _list(general.get("datasets"))),
         ("digest of the rows", _text(wire.lookup(general, "rows.digest"))),
         ("prompts", _pairs(general.get("judge_prompt_digests"), "")),
         ("sampling", _pairs(general.get("generation_parameters"), "")),
         ("protocol", _pairs(general.get("protocol"), "env.")),
         *(fact for role in ROLES for fact in _usage(run, role)),
-        *_by_reason("left out", general.get("left_out")),
-        *_by_reason("unknown", general.get("unknown")),
+        *_group_by_reason("left out", general.get("left_out")),
+        *_group_by_reason("unknown", general.get("unknown")),
     ]
     return [(name, value) for name, value in found if value]
 
 
-def seed_of(run: SavedRun) -> JSON:
+def describe_seed(run: SavedRun) -> JSON:
     """What a run says of its seed."""
     said = run.general.get("seed")
     return (
@@ -202,17 +200,18 @@ def _usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
         yield f"{role} {name}", ", ".join(said)
 
 
-def _by_reason(name: str, value: JSON) -> Facts:
+def _group_by_reason(name: str, value: JSON) -> Facts:
     """Metrics without a value, those with one reason together."""
     names: dict[str, list[str]] = {}
-    for metric, reason in mapping_of(value).items():
+    for metric, reason in mapping_or_empty(value).items():
         names.setdefault(str(reason), []).append(metric)
     return [(name, f"{', '.join(of_reason)}: {reason}") for reason, of_reason in names.items()]
 
 
 def _pairs(value: JSON, prefix: str) -> str:
     return ", ".join(
-        f"{name.removeprefix(prefix)}={_text(item)}" for name, item in mapping_of(value).items()
+        f"{name.removeprefix(prefix)}={_text(item)}"
+        for name, item in mapping_or_empty(value).items()
     )
 
 
@@ -226,7 +225,7 @@ def _list(value: JSON) -> Sequence[JSON]:
     return value if isinstance(value, list) else []
 
 
-def tables_of(run: SavedRun) -> list[View]:
+def render_tables(run: SavedRun) -> list[View]:
     """Return the tables of a run, names in the first column and numbers in the others; none before it is complete."""
     found = []
     for each in _list(run.general.get("tables")):

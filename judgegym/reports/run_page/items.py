@@ -134,12 +134,12 @@ def image_views(run: Path, calls: Iterable[RecordedCall]) -> list[View]:
     messages = (message for call in calls for message in call.messages or ())
     found = {image.url: image.mark for message in messages for image in message.get("images", ())}
     return [
-        {"title": mark or "image", "url": url, "data": _data_of(run, url)}
+        {"title": mark or "image", "url": url, "data": _render_data(run, url)}
         for url, mark in found.items()
     ]
 
 
-def _data_of(run: Path, url: str) -> str:
+def _render_data(run: Path, url: str) -> str:
     kind, path = _IMAGE_FILE.fullmatch(url), run / url
     return (
         f"data:image/{kind[1]};base64,{b64encode(path.read_bytes()).decode()}"

@@ -22,7 +22,7 @@ from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.reports.document import TEMPLATES, as_json, document, json_block, packed_block, render
 from judgegym.reports.labels.correction import Correction
-from judgegym.reports.results.run import run_of_file
+from judgegym.reports.results.run import find_scoring_run
 from judgegym.reports.run_page.groups import group_contents
 from judgegym.reports.run_page.items import MOST_ITEMS, Item, View
 from judgegym.reports.run_page.rows import run_contents
@@ -52,9 +52,9 @@ _CHUNK_ITEMS = 25
 _CHUNK_BYTES = 500_000
 
 
-def report_of(path: Path) -> Path:
+def locate_report(path: Path) -> Path:
     """Where the page of a run directory, of a scored file or of a file of groups is."""
-    run = path if path.is_dir() else run_of_file(path)
+    run = path if path.is_dir() else find_scoring_run(path)
     return path.with_suffix(".html") if run is None else run / REPORT
 
 
@@ -84,11 +84,11 @@ def write_report(
         RunDirectoryError: there is no run, or a file of it is damaged.
         OSError: the page cannot be written.
     """
-    if path.is_file() and run_of_file(path) is None:
+    if path.is_file() and find_scoring_run(path) is None:
         head, items = group_contents(path, order=order, most=most)
     else:
         head, items = run_contents(path, order=order, most=most, correction=correction)
-    target = output or report_of(path)
+    target = output or locate_report(path)
     write_atomic(target, lambda: page(head, items()))
     return target
 

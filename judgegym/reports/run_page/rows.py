@@ -20,10 +20,10 @@ from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.judges.conversations.turns import headed_turns
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
-from judgegym.llm.wire import CUT_OFF, JSON, Message, mapping_of, text_of
+from judgegym.llm.wire import CUT_OFF, JSON, Message, mapping_or_empty, text_or_empty
 from judgegym.reports.juries import read_report
 from judgegym.reports.labels.correction import Correction, read_correction
-from judgegym.reports.labels.rendering import fact_of, table_of
+from judgegym.reports.labels.rendering import make_fact, make_table
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_about
 from judgegym.reports.results.run import SavedRun, objects_in
 from judgegym.reports.run_page import head
@@ -71,7 +71,7 @@ def run_contents(
     report = read_report(run)
     of_judges = [] if report is None else report.tables()
     facts, tables = (
-        ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
+        ([], []) if correction is None else ([make_fact(correction)], [make_table(correction)])
     )
     figures, failed, uids, ledger = (
         RunFigures(run.headline_ends),
@@ -83,7 +83,7 @@ def run_contents(
         figures.add(
             status=sample.status,
             score=sample.score,
-            length=_length(completions_of(sample)),
+            length=_length(render_completions(sample)),
             prompt=sample.prompt_key,
             category=sample.category,
             headline=sample.headline,
@@ -114,10 +114,10 @@ def run_contents(
         "notices": [*head.notices(run, figures), *notices],
         "charts": charts(figures, _words(run), overall=so_far),
         "total": len(figures),
-        "tables": [*tables, *of_judges, *head.tables_of(run)],
+        "tables": [*tables, *of_judges, *head.render_tables(run)],
     }
     shown = [uids[place] for place in places]
-    rows = ledger.of(places, shown) if run.is_scored else None
+    rows = ledger.map_rows(places, shown) if run.is_scored else None
     return page_head, lambda: _items(run, shown, rows, is_sorted=order == "dataset")
 
 
@@ -141,23 +141,28 @@ def _items(
     calls = CallsOfRows.read(run.path, uids if rows is None else {*rows.values()})
     for sample in run.samples(frozenset(uids)) if is_sorted else map(run.read_sample, uids):
         if rows is None:
-            summary, detail = row_item(sample, of_row := calls.of(sample.uid))
+            summary, detail = row_item(sample, of_row := calls.select(sample.uid))
             yield summary, {**detail, "images": image_views(run.path, of_row)}
             continue
         found = [completion.answer for completion in sample.completions]
-        summary, detail = row_item(sample, of_row := calls_about(calls.of(rows[sample.uid]), found))
+        summary, detail = row_item(
+            sample, of_row := calls_about(calls.select(rows[sample.uid]), found)
+        )
         detail["images"] = image_views(run.path, of_row)
         # What a response opens to is the judge's reasons, and the numbers of its score.
         detail["completions"] = [{**each, "title": "response"} for each in detail["completions"]]
         yield (
             summary,
-            {**detail, "judgment": mapping_of(wire.lookup(sample.detail, "components")) or None},
+            {
+                **detail,
+                "judgment": mapping_or_empty(wire.lookup(sample.detail, "components")) or None,
+            },
         )
 
 
 def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
     """A row in the list, and what it opens to."""
-    share, completions = sample.headline, completions_of(sample)
+    share, completions = sample.headline, render_completions(sample)
     summary = {
         "id": sample.uid,
         "category": sample.category,
@@ -180,17 +185,17 @@ def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
         "texts": [named(title, text) for title, text in sample.texts.items()],
         "completions": completions,
         "calls": call_views(calls),
-        "judgment": {**mapping_of(sample.detail), "members": sample.members}
+        "judgment": {**mapping_or_empty(sample.detail), "members": sample.members}
         if sample.members
         else sample.detail,
         "critique": None if sample.judgment is None else sample.judgment.critique,
         "comparison": "",
         "verdict": verdict_in_words(sample),
-        "said": texts_of_judge(sample),
+        "said": render_judge_texts(sample),
     }
 
 
-def completions_of(sample: Sample[JSON]) -> list[View]:
+def render_completions(sample: Sample[JSON]) -> list[View]:
     """The completions of a row: of each conversation, of each turn of one, or of each candidate with its score.
 
     Of a conversation those turns are marked as judged that have a score of their own (`turn_1`, …),
@@ -240,8 +245,8 @@ def _turns(completion: Completion, scores: Mapping[int, float]) -> list[View]:
 def turn_scores(detail: JSON, name: str) -> dict[int, float]:
     """The scores of the turns of a conversation by their numbers, from parts such as `turn_1` or `step_3`."""
     parts = {
-        **mapping_of(wire.lookup(detail, "parts")),
-        **mapping_of(wire.lookup(detail, "components")),
+        **mapping_or_empty(wire.lookup(detail, "parts")),
+        **mapping_or_empty(wire.lookup(detail, "components")),
     }
     numbers = {key: re.fullmatch(rf"{name}_(\d+)", key) for key in parts}
     found = {key: int(match[1]) for key, match in numbers.items() if match is not None}
@@ -283,8 +288,8 @@ def _candidates(detail: JSON) -> list[View]:
     for each in objects_in(detail, "answers"):
         name, answer, error = (
             each.get("candidate"),
-            text_of(each.get("answer")),
-            text_of(each.get("error")),
+            text_or_empty(each.get("answer")),
+            text_or_empty(each.get("error")),
         )
         if isinstance(name, str):
             total, weights = sums.get(name, (0.0, 0.0))
@@ -305,7 +310,7 @@ def conversation(calls: Sequence[RecordedCall]) -> list[View]:
     """
     asked: dict[str, Sequence[Message]] = {}
     for call in calls:
-        if call.is_of_policy and call.messages and "/turn_" not in call.component:
+        if call.is_policy_call and call.messages and "/turn_" not in call.component:
             asked.setdefault(call.component, call.messages)
     first: Sequence[Message] = next(iter(asked.values()), ())
     if all(messages == first for messages in asked.values()):
@@ -368,9 +373,13 @@ def verdict_in_words(sample: Sample[JSON]) -> list[str]:
     return [f"The judgment is {sample.label}."] if not said and sample.label is not None else said
 
 
-def texts_of_judge(sample: Sample[JSON]) -> list[View]:
+def render_judge_texts(sample: Sample[JSON]) -> list[View]:
     """The texts in which the judge gave the verdict; where the policy is the judge, its answers."""
-    found = [named(title, text_of(text)) for title, text in _texts(sample.detail) if text_of(text)]
+    found = [
+        named(title, text_or_empty(text))
+        for title, text in _texts(sample.detail)
+        if text_or_empty(text)
+    ]
     if found or not sample.gold:
         return found
     names = [f", {label.name.replace('_', ' ')}" if label.name else "" for label in sample.gold]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.llm.wire import JSON, mapping_of, text_of
+from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 from judgegym.monitoring.group import add_costs
 from judgegym.monitoring.monitors import MONITORS
 from judgegym.reports.training.curves import Curve
@@ -76,30 +76,32 @@ class MonitorHistory:
 
     def add(self, line: Mapping[str, JSON]) -> None:
         """Take over a line of `monitor.jsonl`; fields that are not those of its format are passed over."""
-        if step := mapping_of(line.get("step")):
-            self._add_step(step, number_of(line.get("at")))
-        elif check := mapping_of(line.get("check")):
+        if step := mapping_or_empty(line.get("step")):
+            self._add_step(step, parse_number(line.get("at")))
+        elif check := mapping_or_empty(line.get("check")):
             self._add_check(check)
-        elif begin := mapping_of(line.get("begin")):
+        elif begin := mapping_or_empty(line.get("begin")):
             self.judge, self.gold_judge = (
-                text_of(begin.get(name)) for name in ("judge", "gold_judge")
+                text_or_empty(begin.get(name)) for name in ("judge", "gold_judge")
             )
             self._at = None  # what it took to be resumed is no time of a step
-        elif end := mapping_of(line.get("end")):
-            self.gold = dict(mapping_of(end.get("gold"))) or self.gold  # nothing waits any more
+        elif end := mapping_or_empty(line.get("end")):
+            self.gold = (
+                dict(mapping_or_empty(end.get("gold"))) or self.gold
+            )  # nothing waits any more
 
     def _add_step(self, line: Mapping[str, JSON], at: float | None) -> None:
-        step = number_of(line.get("step"))
+        step = parse_number(line.get("step"))
         if step is None:
             return
         self.step = step
-        rollouts = number_of(line.get("rollouts")) or 0
-        self.groups += int(number_of(line.get("groups")) or 0)
+        rollouts = parse_number(line.get("rollouts")) or 0
+        self.groups += int(parse_number(line.get("groups")) or 0)
         self.rollouts += int(rollouts)
-        values, limits = mapping_of(line.get("values")), mapping_of(line.get("limits"))
-        spread = number_of(values.get(_SPREAD))
+        values, limits = mapping_or_empty(line.get("values")), mapping_or_empty(line.get("limits"))
+        spread = parse_number(values.get(_SPREAD))
         for name, value in values.items():
-            if (number := number_of(value)) is None:
+            if (number := parse_number(value)) is None:
                 continue
             if name == _REWARD and spread is not None:
                 self._curve(name, "mean", has_band=True).add(
@@ -110,40 +112,40 @@ class MonitorHistory:
             self._add_limits(name, step, limits.get(name))
         self._beyond = {*(self._beyond & {_GAP, _EVIDENCE}), *_texts(line.get("beyond"))}
         self._reasons = {
-            name: str(reason) for name, reason in mapping_of(line.get("left_out")).items()
+            name: str(reason) for name, reason in mapping_or_empty(line.get("left_out")).items()
         }
         self._unit = str(line.get("length_unit") or self._unit)
-        for name, share in mapping_of(line.get("parts")).items():
+        for name, share in mapping_or_empty(line.get("parts")).items():
             self._add(_PARTS, name, step, share)
-        for cause, count in mapping_of(line.get("causes")).items():
-            if rollouts and (number := number_of(count)) is not None:
+        for cause, count in mapping_or_empty(line.get("causes")).items():
+            if rollouts and (number := parse_number(count)) is not None:
                 self._add(_CAUSES, cause, step, number / rollouts)
         if at is not None and self._at is not None and at > self._at:
             self._add(_SPEED, "rollouts a second", step, rollouts / (at - self._at))
         self._at = at
         add_costs(
             self.costs,
-            {role: number_of(cost) for role, cost in mapping_of(line.get("cost")).items()},
+            {role: parse_number(cost) for role, cost in mapping_or_empty(line.get("cost")).items()},
         )
         for role, cost in self.costs.items():
             self._add(_COST, role, step, cost)
-        if gold := mapping_of(line.get("gold")):
+        if gold := mapping_or_empty(line.get("gold")):
             self.gold |= gold
             self._add(_QUEUE, "waiting", step, gold.get("waiting"))
         self.criteria = [
             [name, *numbers[:3]]
-            for name, numbers in list(mapping_of(line.get("criteria")).items())[:64]
+            for name, numbers in list(mapping_or_empty(line.get("criteria")).items())[:64]
             if isinstance(numbers, list)
         ] or self.criteria
 
     def _add_check(self, check: Mapping[str, JSON]) -> None:
-        step, gap = number_of(check.get("step")), number_of(check.get("gap"))
+        step, gap = parse_number(check.get("step")), parse_number(check.get("gap"))
         if step is None or gap is None:
             return
         self._add(_MEANS, "training judge", step, check.get("training"))
         self._add(_MEANS, "gold judge", step, check.get("gold"))
         error, limit, evidence = (
-            number_of(check.get(name)) for name in ("error", "limit", "evidence")
+            parse_number(check.get(name)) for name in ("error", "limit", "evidence")
         )
         half = _NORMAL * (error or 0.0)
         self._curve(_GAP, "gap", has_band=True).add(step, gap, gap - half, gap + half)
@@ -159,7 +161,7 @@ class MonitorHistory:
             (self._beyond.add if value else self._beyond.discard)(name)
 
     def _add(self, chart: str, name: str, step: float, value: JSON) -> None:
-        if (number := number_of(value)) is not None:
+        if (number := parse_number(value)) is not None:
             self._curve(chart, name).add(step, number)
 
     def _curve(self, chart: str, name: str, *, has_band: bool = False) -> Curve:
@@ -177,7 +179,7 @@ class MonitorHistory:
         for curve, limit in zip(
             self._limits.setdefault(name, (Curve(), Curve())), limits, strict=True
         ):
-            if (number := number_of(limit)) is not None:
+            if (number := parse_number(limit)) is not None:
                 curve.add(step, number)
 
     def state(self, gold_judges: int = 1) -> dict[str, Any]:
@@ -231,7 +233,7 @@ def _title(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def number_of(value: JSON) -> float | None:
+def parse_number(value: JSON) -> float | None:
     """Return a number of a file; `None` for anything else."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 

@@ -85,7 +85,7 @@ def calls_by_rollout(
     ledger, found = group.get("ledger"), dict[str, list[dict[str, Any]]]()
     if not isinstance(ledger, int):
         return found
-    for call in calls.of(str(group.get("uid")), ledger):
+    for call in calls.select(str(group.get("uid")), ledger):
         rollout = call.component.partition("/")[0]
         number = rollout.removeprefix("rollout_") if rollout.startswith("rollout_") else ""
         views = found.setdefault(number, [])

@@ -18,10 +18,10 @@ from judgegym.engine.runs.directory import read_settings
 from judgegym.engine.runs.lines import LOCK
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.llm.wire import JSON, mapping_of, text_of
+from judgegym.llm.wire import JSON, mapping_or_empty, text_or_empty
 from judgegym.monitoring.group import add_costs
-from judgegym.monitoring.live_file import LIVE, MONITOR, line_of
-from judgegym.reports.training.history import MonitorHistory, number_of
+from judgegym.monitoring.live_file import LIVE, MONITOR, parse_live_line
+from judgegym.reports.training.history import MonitorHistory, parse_number
 
 MOST_ALARMS = 50
 MOST_JUDGES = 16
@@ -104,24 +104,24 @@ class TrainingRun:
         return is_new
 
     def _add(self, data: bytes) -> None:
-        line = line_of(data)
+        line = parse_live_line(data)
         if line is None:
             self.damaged += 1
             return
-        judge = text_of(line.get("judge"))
+        judge = text_or_empty(line.get("judge"))
         if judge not in self.histories and len(self.histories) >= MOST_JUDGES:
             return
         self.histories.setdefault(judge, MonitorHistory()).add(line)
         self._is_ended = "end" in line
-        if alarm := mapping_of(line.get("alarm")):
+        if alarm := mapping_or_empty(line.get("alarm")):
             self.alarm_count += 1
             self.alarms = [
                 {"judge": judge, "at": line.get("at"), **alarm},
                 *self.alarms[: MOST_ALARMS - 1],
             ]
         if "pause" in line:
-            self._pause = mapping_of(line["pause"])
-        self._last_at = number_of(line.get("at")) or self._last_at
+            self._pause = mapping_or_empty(line["pause"])
+        self._last_at = parse_number(line.get("at")) or self._last_at
 
     def _read_live(self) -> bool:
         path = self.path / LIVE
@@ -135,18 +135,18 @@ class TrainingRun:
             return False
         self._live, self._groups, self._heads = found, {}, []
         for data in lines:
-            line = line_of(data)
+            line = parse_live_line(data)
             if line is None:
                 self.damaged += 1
             elif "status" in line:
-                self._status = mapping_of(line["status"])
-            elif (group := mapping_of(line.get("group"))) and isinstance(
+                self._status = mapping_or_empty(line["status"])
+            elif (group := mapping_or_empty(line.get("group"))) and isinstance(
                 number := group.get("number"), int
             ):
-                judge = text_of(group.get("judge"))
+                judge = text_or_empty(group.get("judge"))
                 group_id = f"{crc32(judge.encode('utf-8', 'replace')):x}-{number}"
                 self._groups[group_id] = data
-                start = wire.shorten(text_of(group.get("question")), _START)
+                start = wire.shorten(text_or_empty(group.get("question")), _START)
                 head = {name: group.get(name) for name in _HEAD}
                 self._heads.append({"id": group_id, "judge": judge, **head, "start": start})
         return True
@@ -158,8 +158,8 @@ class TrainingRun:
 
     def group(self, group_id: str) -> Mapping[str, JSON] | None:
         """Return a kept group with its texts; `None` if it is not kept."""
-        line = line_of(self._groups.get(group_id, b""))
-        return None if line is None else mapping_of(line.get("group"))
+        line = parse_live_line(self._groups.get(group_id, b""))
+        return None if line is None else mapping_or_empty(line.get("group"))
 
     def state(self) -> dict[str, Any]:
         """Return what the page shows; its size is bounded."""
@@ -174,16 +174,16 @@ class TrainingRun:
             "at": self._written_at or None,
             "numbers": self._numbers(),
             "costs": costs,
-            "waits_for": text_of(status.get("waits_for")),
-            "policy": text_of(wire.lookup(self._config, "openai.model_name")),
+            "waits_for": text_or_empty(status.get("waits_for")),
+            "policy": text_or_empty(wire.lookup(self._config, "openai.model_name")),
             "alarms": self.alarms,
             "alarm_count": self.alarm_count,
             "judges": [
                 {"name": name, **histories[name].state(gold_judges)} for name in sorted(histories)
             ],
-            "failures": list(mapping_of(status.get("failures")).items())[:_MOST_ROWS],
-            "reasons": mapping_of(status.get("reasons")),
-            "dropped": list(mapping_of(status.get("dropped")).items())[:_MOST_ROWS],
+            "failures": list(mapping_or_empty(status.get("failures")).items())[:_MOST_ROWS],
+            "reasons": mapping_or_empty(status.get("reasons")),
+            "dropped": list(mapping_or_empty(status.get("dropped")).items())[:_MOST_ROWS],
             "groups": self._heads,
             "damaged": self.damaged,
         }
@@ -204,11 +204,11 @@ class TrainingRun:
     @property
     def _written_at(self) -> float:
         """When a file of the run was written last; 0 if that is not known."""
-        return max(self._last_at, number_of(self._status.get("at")) or 0.0)
+        return max(self._last_at, parse_number(self._status.get("at")) or 0.0)
 
     def _numbers(self) -> dict[str, float | None]:
         """Return how far the run is; `None` for what is not known."""
-        said = {name: number_of(self._status.get(name)) for name in _NUMBERS}
+        said = {name: parse_number(self._status.get(name)) for name in _NUMBERS}
         histories = self.histories.values()
         if said["step"] is None:
             said["step"] = max((each.step for each in histories), default=0)

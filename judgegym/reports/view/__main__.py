@@ -21,7 +21,7 @@ Each run opens its report, which is made if it is missing or older than the samp
 in the folder is changed, symbolic links in it are not followed, and no other machine can connect."""
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     parser.add_argument(
@@ -63,7 +63,7 @@ def main(
     """
 
     def command() -> int:
-        flags = parser_of(prog).parse_args(argv)
+        flags = make_parser(prog).parse_args(argv)
         from judgegym.judges.core import event_loop
         from judgegym.reports.view.server import serve  # late: help and errors come at once
 

@@ -10,8 +10,8 @@ from typing import Any
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.engine.terminal.summary import ROLES
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON, mapping_of
-from judgegym.monitoring.live_file import LIVE, lines_of
+from judgegym.llm.wire import JSON, mapping_or_empty
+from judgegym.monitoring.live_file import LIVE, iter_live_lines
 from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
 from judgegym.reports.results.run import SavedRun, objects_in
 
@@ -25,26 +25,26 @@ _LONGEST_COUNTED = 100_000_000
 _BLOCK = 1_000_000
 
 
-def id_of(path: Path, folder: Path) -> str:
+def make_run_id(path: Path, folder: Path) -> str:
     """Name a run in addresses: by a digest of its path in the folder, since a path may hold any character."""
     return hashlib.blake2b(os.fsencode(path.relative_to(folder)), digest_size=8).hexdigest()
 
 
-def name_of(path: Path, folder: Path) -> str:
+def make_relative_name(path: Path, folder: Path) -> str:
     """A run's path in the folder, as text."""
     inside = path.relative_to(folder)
     shown = inside if inside.parts else PurePath(path.resolve().name)
     return os.fsencode(shown).decode("utf-8", "replace")
 
 
-def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
+def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
     """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
     texts = dict.fromkeys(
         ("environment", "policy", "judge", "interval", "metric", "data", "state"), ""
     )
     entry = {
-        "id": id_of(run.path, folder),
-        "name": name_of(run.path, folder),
+        "id": make_run_id(run.path, folder),
+        "name": make_relative_name(run.path, folder),
         "date": _cell(f"{run.date.astimezone():%Y-%m-%d %H:%M}", run.date.timestamp()),
         **texts,
         **dict.fromkeys(("result", "rows", "failed", "cost"), _cell("")),
@@ -54,7 +54,7 @@ def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
     if isinstance(run, UnreadableRun):
         return {**entry, "state": f"cannot be read: {run.reason}", "is_open": False}
     if isinstance(run, SavedTraining):
-        status = mapping_of(next(lines_of(run.path / LIVE), {}).get("status"))
+        status = mapping_or_empty(next(iter_live_lines(run.path / LIVE), {}).get("status"))
         step, rollouts = status.get("step"), status.get("rollouts")
         rows = _cell(f"{rollouts:,} rollouts", rollouts) if isinstance(rollouts, int) else _cell("")
         known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}

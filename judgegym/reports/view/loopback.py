@@ -24,7 +24,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from judgegym.engine.terminal.output import say
 from judgegym.llm.errors import SettingsError
-from judgegym.reports.view.reports import policy_of
+from judgegym.reports.view.reports import read_content_policy
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -133,7 +133,7 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
 
 def html_response(page: bytes, status: int = 200) -> web.Response:
     """A document that was just made, with its own policy as a header, too."""
-    headers = {"Content-Security-Policy": f"{policy_of(page)}; {UNFRAMED}"}
+    headers = {"Content-Security-Policy": f"{read_content_policy(page)}; {UNFRAMED}"}
     return web.Response(
         body=page, status=status, content_type="text/html", charset="utf-8", headers=headers
     )

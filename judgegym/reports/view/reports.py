@@ -19,9 +19,9 @@ from html import unescape
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, TypeVar
 
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, locate_run_directory
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
-from judgegym.reports.run_page.page import page, report_of, write_report
+from judgegym.reports.run_page.page import locate_report, page, write_report
 
 ResultT = TypeVar("ResultT")
 
@@ -42,7 +42,7 @@ _LEADS_AWAY = re.compile(
 something or lead away whatever the policy says."""
 
 
-def policy_of(page: bytes) -> str | None:
+def read_content_policy(page: bytes) -> str | None:
     """The content security policy at the beginning of a document of `judgegym.reports.document`; `None` without one."""
     match = _META_POLICY.search(page[:_POLICY_WITHIN])
     return None if match is None else unescape(match[1].decode("ascii", "replace"))
@@ -51,7 +51,7 @@ def policy_of(page: bytes) -> str | None:
 @lru_cache
 def report_policy() -> str:
     """The content security policy of all reports of this version: it names the digests of their scripts."""
-    policy = policy_of(_empty())
+    policy = read_content_policy(_empty())
     assert policy is not None, "documents begin with it"
     return policy
 
@@ -72,7 +72,7 @@ class Reports:
         self._made: dict[str, State] = {}
         self._one = asyncio.Semaphore(1)  # each holds the calls of the rows on its page
 
-    async def of(self, key: str, path: Path) -> Path:
+    async def report_path(self, key: str, path: Path) -> Path:
         """The file of a report.
 
         Args:
@@ -84,7 +84,7 @@ class Reports:
             OSError: there is no room for the report.
         """
         if await in_thread(lambda: _is_current(path)):
-            return report_of(path)
+            return locate_report(path)
         target = self._folder / f"{key}.html"
         if self._made.get(key) == _state(path):
             return target
@@ -98,7 +98,7 @@ class Reports:
 
 def _is_current(path: Path) -> bool:
     """Whether the run has a report of this version that is not older than what it shows."""
-    report = report_of(path)
+    report = locate_report(path)
     try:
         if report.is_symlink() or not report.is_file():
             return False
@@ -110,7 +110,9 @@ def _is_current(path: Path) -> bool:
         ):
             return False
         with report.open("rb") as file:
-            return policy_of(file.read(_POLICY_WITHIN)) == report_policy() and _leads_nowhere(file)
+            return read_content_policy(
+                file.read(_POLICY_WITHIN)
+            ) == report_policy() and _leads_nowhere(file)
     except OSError:
         return False
 
@@ -127,7 +129,7 @@ def _leads_nowhere(file: BinaryIO) -> bool:
 
 
 def _state(path: Path) -> State:
-    folder = run_directory_of(path) if path.is_file() else path
+    folder = locate_run_directory(path) if path.is_file() else path
     found = []
     for file in (*([path] if path.is_file() else []), *(folder / name for name in _READ)):
         with suppress(OSError):

@@ -24,7 +24,7 @@ from judgegym.reports.compare.page import html
 from judgegym.reports.document import TEMPLATES, document, render
 from judgegym.reports.results.folder import is_training_run, paths_in, runs_in
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.view.entries import entry_of, id_of
+from judgegym.reports.view.entries import make_entry, make_run_id
 from judgegym.reports.view.loopback import UNFRAMED, html_response, loopback_app, serve_on_loopback
 from judgegym.reports.view.reports import Reports, in_thread, report_policy
 from judgegym.reports.view.training import TrainingViews
@@ -45,11 +45,11 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
         told = f"the runs in {folder} are at {{url}} (Ctrl-C stops)"
         return await serve_on_loopback(
-            app_of(folder, Reports(Path(made))), host, port, told, opens=opens
+            make_app(folder, Reports(Path(made))), host, port, told, opens=opens
         )
 
 
-def app_of(folder: Path, reports: Reports) -> web.Application:
+def make_app(folder: Path, reports: Reports) -> web.Application:
     """The application over a folder."""
     views = _Views(folder, reports)
     app = loopback_app(_told)
@@ -121,7 +121,7 @@ class _Views:
         return html_response(await in_thread(self._listing))
 
     def _listing(self) -> bytes:
-        entries = [entry_of(run, self._folder) for run in runs_in(self._folder)]
+        entries = [make_entry(run, self._folder) for run in runs_in(self._folder)]
         body = render(TEMPLATES / "view.html", folder=str(self._folder), entries=entries)
         return _page("Runs", body, [_STATIC / "view.js"])
 
@@ -133,7 +133,7 @@ class _Views:
             return _problem(404, "There is no such run", "It is not in the folder any more.")
         if is_training_run(path):
             return await self.training.page(key, path)
-        return await _sent(request, await self._reports.of(key, path))
+        return await _sent(request, await self._reports.report_path(key, path))
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """The comparison of runs; the oldest is the reference."""
@@ -169,11 +169,11 @@ class _Views:
         return b"".join(html(compare_runs(runs, across=across), self._link))
 
     def _link(self, run: str, uid: str | None) -> str:
-        address = f"/run/{id_of(Path(run), self._folder)}"
+        address = f"/run/{make_run_id(Path(run), self._folder)}"
         return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
     def _paths(self) -> Mapping[str, Path]:
-        return {id_of(path, self._folder): path for path in paths_in(self._folder)}
+        return {make_run_id(path, self._folder): path for path in paths_in(self._folder)}
 
 
 async def _sent(request: web.Request, report: Path) -> web.StreamResponse:

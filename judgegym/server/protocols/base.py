@@ -17,7 +17,7 @@ Results: TypeAlias = Sequence[Sequence[ResponseJudgment]]
 """What is answered: for each task, a result for each response."""
 
 
-def id_of(value: object) -> str | None:
+def parse_id(value: object) -> str | None:
     """An id of a group or of one of its members, which is text or an integer; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
@@ -47,7 +47,7 @@ class RequestBody(BaseModel):
     tells_faults: ClassVar[bool] = False
 
     @classmethod
-    def of_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
+    def merge_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
         """The body with what the cookies of its session say of it."""
         return raw
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from judgegym.llm.template_tokens import TEMPLATE_TOKEN, without_trailing_tokens
+from judgegym.llm.template_tokens import TEMPLATE_TOKEN, strip_trailing_tokens
 
 # Role and text of a turn: ChatML (Qwen and others), Llama 3, Gemma.
 _TURNS = (
@@ -41,7 +41,7 @@ def plain_prompt(text: str) -> str:
 
 def plain_response(text: str) -> str:
     """A response without the tokens at its end; tokens within it may be part of the answer, and stay."""
-    return without_trailing_tokens(text).strip()
+    return strip_trailing_tokens(text).strip()
 
 
 NOT_FOUND = (
@@ -76,7 +76,7 @@ def response_in(query: str, prompt: str) -> str | None:
     words, asked = _words(query), _words(prompt)
     length = _asked_length(words, asked.lstrip(_HALF_A_CHARACTER))
     if length is None:
-        return _after_header(query, prompt)
+        return _cut_header(query, prompt)
     return _after(
         query, length, ending=TEMPLATE_TOKEN.findall(prompt, _place_after(prompt, len(asked)))
     )
@@ -153,7 +153,7 @@ def _count(text: str, start: int, end: int) -> int:
     return sum(map(len, text[start:end].split()))
 
 
-def _after_header(query: str, prompt: str) -> str | None:
+def _cut_header(query: str, prompt: str) -> str | None:
     """What follows the header of the last turn: that of the prompt, as far as can be known."""
     headers = list(_HEADER.finditer(query))
     of_prompt = sum(1 for _ in _HEADER.finditer(prompt))

@@ -9,17 +9,17 @@ from typing import Annotated, TypeAlias
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.aspects.prompt import Aspect, parse_aspects
 from judgegym.judges.conversations.images import images_shown
-from judgegym.judges.conversations.messages import TextOrMessages, answer_of, answer_turns
+from judgegym.judges.conversations.messages import TextOrMessages, answer_turns, render_completion
 from judgegym.judges.conversations.readers import prompt_text, read_tools
-from judgegym.judges.conversations.turns import images_of
+from judgegym.judges.conversations.turns import list_images
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.fields import make_judge_task
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
-from judgegym.server.protocols.base import RequestBody, Results, id_of
+from judgegym.server.protocols.base import RequestBody, Results, parse_id
 from judgegym.server.request import ServerResponse, json_response
 
 RubricField: TypeAlias = str | dict[str, object] | None
@@ -71,8 +71,8 @@ class ScoreBody(RequestBody):
 
     @field_validator("aspects", mode="before")
     @classmethod
-    def _by_name(cls, value: object) -> object:
-        return list(found) if isinstance(found := aspects_of(value), tuple) else found
+    def _index_by_name(cls, value: object) -> object:
+        return list(found) if isinstance(found := parse_aspects(value), tuple) else found
 
     @model_validator(mode="after")
     def _has_a_response(self) -> Self:
@@ -90,15 +90,19 @@ class ScoreBody(RequestBody):
         fields = {name: getattr(self, name) for name in TASK_FIELDS}
         tools = read_tools(self.tools)
         with images_shown():
-            task = judge_task_of(
-                prompt_text(self.prompt, tools), [*map(answer_of, responses)], fields
+            task = make_judge_task(
+                prompt_text(self.prompt, tools), [*map(render_completion, responses)], fields
             )
             traces, images = (
                 tuple(map(answer_turns, responses)),
-                images_of(answer_turns(self.prompt)),
+                list_images(answer_turns(self.prompt)),
             )
         task = replace(
-            task, traces=traces, tools=tools, group=id_of(self.group), member=id_of(self.member)
+            task,
+            traces=traces,
+            tools=tools,
+            group=parse_id(self.group),
+            member=parse_id(self.member),
         )
         return [replace(task, images=images).numbered()] if task.responses else []
 

@@ -63,16 +63,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.conversations.images import images_shown
-from judgegym.judges.conversations.messages import turns_of_items
-from judgegym.judges.conversations.readers import read_tools, with_tools
-from judgegym.judges.conversations.turns import Turn, images_of, text_turn, transcript
+from judgegym.judges.conversations.messages import parse_items
+from judgegym.judges.conversations.readers import add_tools, read_tools
+from judgegym.judges.conversations.turns import Turn, list_images, text_turn, transcript
 from judgegym.judges.core.tasks import BUDGET_SPENT, JudgeTask, failure
 from judgegym.judges.scorers.columns import usual_fields
-from judgegym.judges.scorers.fields import FieldTypeError, criteria_of, judge_task_of, rubric_of
+from judgegym.judges.scorers.fields import (
+    FieldTypeError,
+    make_judge_task,
+    parse_criteria,
+    parse_rubric,
+)
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
-from judgegym.server.protocols.base import RequestBody, Results, id_of
+from judgegym.server.protocols.base import RequestBody, Results, parse_id
 from judgegym.server.protocols.native import RubricField
 from judgegym.server.request import ServerResponse, json_response, validated
 
@@ -191,7 +196,7 @@ def _texts_in(fields: Mapping[str, object]) -> JudgeTask:
     shown = JudgeTask("", ())
     for name in ("context", "baseline"):
         with suppress(FieldTypeError):
-            value = getattr(judge_task_of("", (), {name: fields.get(name)}), name)
+            value = getattr(make_judge_task("", (), {name: fields.get(name)}), name)
             shown = replace(shown, **{name: value})
     return shown
 
@@ -214,7 +219,7 @@ class VerifyBody(RequestBody):
     judge_mount: str | None = None
 
     @classmethod
-    def of_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
+    def merge_session(cls, raw: Mapping[str, JSON], cookies: str) -> Mapping[str, JSON]:
         """The row with the episode that the session's cookie names, if it has one."""
         with suppress(CookieError):
             morsel = SimpleCookie(cookies).get(_COOKIE)
@@ -235,17 +240,17 @@ class VerifyBody(RequestBody):
                 f"the row cannot be echoed: {type(error).__name__}: {error}"
             ) from error
         fields = usual_fields(raw)
-        rubric, levels = rubric_of(
+        rubric, levels = parse_rubric(
             self.principle if fields.get("rubric") is None else fields["rubric"]
         )
         reference = fields.get("reference")
         asked = self.responses_create_params.input if self.question is None else self.question
         tools = read_tools(self.responses_create_params.tools)
         with images_shown():
-            turns = (text_turn("user", asked),) if isinstance(asked, str) else turns_of_items(asked)
+            turns = (text_turn("user", asked),) if isinstance(asked, str) else parse_items(asked)
             trace = final_turns(self.response.output)
         prompt = (
-            asked if isinstance(asked, str) and not tools else transcript(with_tools(turns, tools))
+            asked if isinstance(asked, str) and not tools else transcript(add_tools(turns, tools))
         )
         shown = _texts_in(fields)
         return [
@@ -253,7 +258,7 @@ class VerifyBody(RequestBody):
                 prompt,
                 (transcript(trace),),
                 traces=(trace,),
-                images=images_of(turns),
+                images=list_images(turns),
                 tools=tools,
                 reference=reference if isinstance(reference, str) else None,
                 context=shown.context,
@@ -263,17 +268,17 @@ class VerifyBody(RequestBody):
                 fault=self.response.failure,
                 awaits_others=True,
                 criteria=self._criteria(fields.get("criteria")),
-                group=_group_of(raw),
-                member=_member_of(raw),
+                group=_find_group(raw),
+                member=_find_member(raw),
             ).numbered()
         ]
 
     def _criteria(self, value: object) -> tuple[Criterion, ...] | None:
         """The criteria of a row: those of `criteria` must be readable, another column may hold something else."""
         if self.criteria is not None:
-            return criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None
+            return parse_criteria(self.criteria) if isinstance(self.criteria, list | dict) else None
         try:
-            return criteria_of(value)
+            return parse_criteria(value)
         except ValueError:
             return None
 
@@ -297,7 +302,7 @@ class VerifyBody(RequestBody):
             return _failed_row(
                 raw, cause, kind=result.status, reason=result.explanation, reward=reward
             )
-        row = _without_earlier_answer(raw)
+        row = _drop_earlier_answer(raw)
         if result.is_invalid:
             row |= {"reward": answers.invalid_completion_score, _INVALID: True}
             return json_response(row, failed=result.status)
@@ -331,22 +336,24 @@ class VerifyBody(RequestBody):
         )
 
 
-def _group_of(raw: Mapping[str, JSON]) -> str | None:
+def _find_group(raw: Mapping[str, JSON]) -> str | None:
     """The id of a rollout's group: its session's, the caller's, or its task's number, else the id of its prompt."""
     if _EPISODE in raw:
         task, attempt, _ = str(raw[_EPISODE]).split(".", 2)
         return f"session={task} attempt={attempt}"
     for name, attempt in _GROUPS:
-        if (known := id_of(raw.get(name))) is not None:
-            return f"{name}={known} attempt={id_of(raw.get(attempt)) or 0}"
-    return id_of(raw.get("prompt_id"))
+        if (known := parse_id(raw.get(name))) is not None:
+            return f"{name}={known} attempt={parse_id(raw.get(attempt)) or 0}"
+    return parse_id(raw.get("prompt_id"))
 
 
-def _member_of(raw: Mapping[str, JSON]) -> str | None:
+def _find_member(raw: Mapping[str, JSON]) -> str | None:
     """The id of a rollout in its group."""
     if _EPISODE in raw:
         return str(raw[_EPISODE]).split(".", 2)[2]
-    return next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None)
+    return next(
+        (known for name in _MEMBERS if (known := parse_id(raw.get(name))) is not None), None
+    )
 
 
 def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
@@ -355,14 +362,14 @@ def final_turns(output: Sequence[Mapping[str, object]]) -> tuple[Turn, ...]:
     With tools the messages, the calls with their arguments, and the outputs are judged, in their
     order: a rollout that ends in a call is an answer, too. Reasoning is not shown.
     """
-    turns = turns_of_items(output)
+    turns = parse_items(output)
     if all(item.get("type", "message") in ("message", "reasoning") for item in output):
         own = [turn for turn in turns if turn.role == "assistant"]
         return (own[-1],) if own and own[-1].text.strip() else ()
     return turns
 
 
-def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
+def _drop_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """The request's fields without those of an earlier answer, which a row that is verified again still has."""
     earlier = (raw.get(COMPONENTS), raw.get(_OF_OLDER_SERVERS))
     stale = _OF_AN_EARLIER_ANSWER.union(*(names for names in earlier if isinstance(names, Mapping)))
@@ -385,7 +392,7 @@ def _failed_row(
     raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float
 ) -> ServerResponse:
     row: dict[str, JSON] = {
-        name: value for name, value in _without_earlier_answer(raw).items() if _is_json(value)
+        name: value for name, value in _drop_earlier_answer(raw).items() if _is_json(value)
     }
     row |= {
         "reward": reward,
@@ -533,7 +540,7 @@ class CompareBody(RequestBody):
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One item with all whole responses; the principle is the criteria."""
-        prompt = transcript(turns_of_items(self.conversation_history))
+        prompt = transcript(parse_items(self.conversation_history))
         whole = [response for response in self.response_objs if response.failure is None]
         traces = tuple(final_turns(response.output) for response in whole)
         responses = tuple(map(transcript, traces))

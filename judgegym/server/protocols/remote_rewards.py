@@ -27,13 +27,13 @@ from dataclasses import replace
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.conversations.messages import TextOrMessages, text_of
+from judgegym.judges.conversations.messages import TextOrMessages, render_conversation
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
-from judgegym.judges.scorers.fields import criteria_of, judge_task_of, rubric_of
+from judgegym.judges.scorers.fields import make_judge_task, parse_criteria, parse_rubric
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
-from judgegym.server.protocols.base import RequestBody, Results, id_of
+from judgegym.server.protocols.base import RequestBody, Results, parse_id
 from judgegym.server.protocols.chat_tokens import (
     NOT_FOUND,
     plain_prompt,
@@ -138,23 +138,26 @@ def labelled(task: JudgeTask, label: object) -> JudgeTask:
     if not (
         isinstance(fields, Mapping) and {"reference", "rubric", "criteria", *_TEXTS} & fields.keys()
     ):
-        return replace(task, reference=_text_of(label))
+        return replace(task, reference=_format_label(label))
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
         shown, found = str(label), type(rubric).__name__
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         raise ValueError(f"labels: the rubric of {shown} is {found}; expected text or an object")
-    text, levels = rubric_of(rubric)
-    criteria, reference = criteria_of(fields.get("criteria")), _text_of(fields.get("reference"))
-    group = id_of(fields.get("group"))
-    texts = judge_task_of("", (), {name: fields.get(name) for name in _TEXTS})
+    text, levels = parse_rubric(rubric)
+    criteria, reference = (
+        parse_criteria(fields.get("criteria")),
+        _format_label(fields.get("reference")),
+    )
+    group = parse_id(fields.get("group"))
+    texts = make_judge_task("", (), {name: fields.get(name) for name in _TEXTS})
     task = replace(task, context=texts.context, baseline=texts.baseline)
     return replace(
         task, reference=reference, rubric=text, levels=levels, criteria=criteria, group=group
     )
 
 
-def _text_of(label: object) -> str | None:
+def _format_label(label: object) -> str | None:
     return None if label is None or label == "" else str(label)
 
 
@@ -175,7 +178,11 @@ class SlimeBody(RequestBody):
 
     def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One task."""
-        prompt = plain_prompt(self.prompt) if isinstance(self.prompt, str) else text_of(self.prompt)
+        prompt = (
+            plain_prompt(self.prompt)
+            if isinstance(self.prompt, str)
+            else render_conversation(self.prompt)
+        )
         return [labelled(JudgeTask(prompt, (plain_response(self.response),)), self.label)]
 
     @classmethod

@@ -15,12 +15,12 @@ from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
 from judgegym.server.http import listening
 from judgegym.server.service import opened
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.conformance.doors.commands import scores_of_gold
 from tests.conformance.doors.door import Door, RefusedError, Scores, Visit
 from tests.conformance.doors.judges import OTHER_PROMPT_FILE, QUESTIONS
 from tests.core.server.bodies import VERIFY
-from tests.core.server.running import PLACE, Answer, answer_of
+from tests.core.server.running import PLACE, Answer, render_completion
 from tests.scripted import Json
 
 
@@ -33,7 +33,7 @@ async def served(visit: Visit, *flags: str) -> AsyncIterator[Server]:
     """
     try:
         loaded = load(
-            RewardServerSettings, [*PLACE, *visit.place(), *flags], prog="test", reshape=with_preset
+            RewardServerSettings, [*PLACE, *visit.place(), *flags], prog="test", reshape=add_preset
         )
         server = opened(loaded)
         service = await server.__aenter__()
@@ -54,7 +54,7 @@ class Server:
 
     async def post(self, path: str, body: Json) -> Answer:
         async with self.session.post(self.url + path, json=body) as response:
-            return await answer_of(response)
+            return await render_completion(response)
 
 
 async def native(server: Server, mount: str, **more: Any) -> list[Answer]:

@@ -10,7 +10,7 @@ import yaml
 
 from judgegym.judges.config.sources import load
 from judgegym.server.command import Reloader
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.conformance.doors.judges import OTHER_PROMPT_FILE, PYTHON_JUDGES
 from tests.core.server.running import PLACE, Running, judged_by, running
 
@@ -21,7 +21,7 @@ async def _reload(server: Running, *flags: str) -> None:
     judged = (f"--{name}={value}" for name, value in judged_by(server.judge).items())
     argv = [*PLACE, *judged, *flags]
     await Reloader(
-        server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+        server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=add_preset)
     ).reload()
 
 

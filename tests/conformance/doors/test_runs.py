@@ -12,7 +12,7 @@ from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.results.run import SavedRun
 from judgegym_trainers.scores.sources import JudgeSource
-from judgegym_trials.labelling.questions import question_of, rows_of
+from judgegym_trials.labelling.questions import make_question, read_headline_values
 from tests.command import RunFiles, in_process, serving
 from tests.conformance.doors.commands import group_flags, judgegym, prompts_flags, scored
 from tests.conformance.doors.door import ROWS, Visit
@@ -102,7 +102,7 @@ def test_a_plan_counts_the_calls_of_an_environment(
 def test_labellers_are_asked_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
     scored(visit, *visit.flags())
     run = SavedRun.open(visit.folder / "scored.jsonl")
-    (part,) = question_of(run, rows_of(run)[0].values()).parts
+    (part,) = make_question(run, read_headline_values(run)[0].values()).parts
     words = {option.words: option.value for option in part.options}
     assert words == judge.labels
 
@@ -167,7 +167,7 @@ def test_reading_a_run_runs_no_file_that_it_names(judge: DoorJudge, visit: Visit
     one, two = visit.folder / "one.run", visit.folder / "two.run"
     judgegym("report", one).successful()
     assert "hat_size: A 7; B 8" in judgegym("compare", one, two, "--across_protocols").said
-    assert rows_of(SavedRun.open(one))
+    assert read_headline_values(SavedRun.open(one))
     ended = judgegym(
         "replay", f"a={one}", f"b={two}", "--jury=mean", "--out", visit.folder / "replayed.jsonl"
     )

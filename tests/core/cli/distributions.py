@@ -21,7 +21,7 @@ import argparse
 from judgegym import SettingsError
 
 
-def parser_of(prog):
+def make_parser(prog):
     parser = argparse.ArgumentParser(prog)
     parser.add_argument("name", choices=["ann", "bob"])
     return parser

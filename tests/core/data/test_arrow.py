@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from judgegym.data.arrow import ArrowRows, python_values, read_table
-from judgegym.datasets.cluster.batches import rows_of
+from judgegym.datasets.cluster.batches import list_rows
 from judgegym.datasets.files.own_text import json_texts
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -25,7 +25,7 @@ ROWS = [
 
 
 def table() -> ArrowRows:
-    return ArrowRows.of_dataset(datasets.Dataset.from_list(ROWS))
+    return ArrowRows.from_dataset(datasets.Dataset.from_list(ROWS))
 
 
 def test_rows_are_the_same_in_any_order() -> None:
@@ -99,4 +99,4 @@ def test_a_call_in_a_table_has_its_own_arguments_and_not_those_of_other_rows() -
     assert second == {"arguments": {"city": "Bonn"}, "id": None, "input": {"by": {}}}
     texts = [wire.loads(text) for text in json_texts(rows, range(2))]
     assert texts == [*rows]
-    assert rows_of(rows.table) == [*rows]
+    assert list_rows(rows.table) == [*rows]

@@ -34,7 +34,7 @@ def test_hub_that_does_not_answer_is_out_of_reach_and_its_libraries_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOWHERE)
-    reason = hub.why_out_of_reach()
+    reason = hub.find_unreachable_reason()
     assert reason is not None and NOWHERE in reason
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     assert all(sys.modules[name].HF_HUB_OFFLINE for name in _PLACES)
@@ -43,13 +43,13 @@ def test_hub_that_does_not_answer_is_out_of_reach_and_its_libraries_are_told(
 def test_hub_that_answers_anything_is_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(Reply(status=404, body={})) as endpoint:
         monkeypatch.setenv("HF_ENDPOINT", endpoint.base_url)
-        assert hub.why_out_of_reach() is None
+        assert hub.find_unreachable_reason() is None
     assert os.environ["HF_HUB_OFFLINE"] == ""
 
 
 def test_offline_switch_of_the_user_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert hub.why_out_of_reach() == "HF_HUB_OFFLINE is set"
+    assert hub.find_unreachable_reason() == "HF_HUB_OFFLINE is set"
 
 
 def test_tokenizer_and_dataset_without_the_hub_are_one_line_each(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data import json_file
-from judgegym.data.json_file import JsonFile, objects_of_list
+from judgegym.data.json_file import JsonFile, iter_list_objects
 from judgegym.llm.errors import DataError
 
 ROWS = [{"uid": f"row-{number}", "text": f"{number} é 数学 {'x' * number}"} for number in range(50)]
@@ -152,7 +152,7 @@ def test_objects_of_any_list_are_found_however_the_file_is_cut_into_pieces(
         "utf-8", "surrogatepass"
     )
     file = io.BytesIO(data)
-    found = list(objects_of_list(lambda size: file.read(min(size, piece))))
+    found = list(iter_list_objects(lambda size: file.read(min(size, piece))))
     assert [json.loads(text) for _, text in found] == rows
     assert all(data[offset : offset + len(text)] == text for offset, text in found)
     assert file.read() == b"", "all bytes were read, for the digest"

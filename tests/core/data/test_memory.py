@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from judgegym.data.answers import answer_text, load_answers
-from judgegym.data.pairs import choice_task, read_preferences, with_swapped
-from judgegym.data.rows import Row, by_uid, load_rows
+from judgegym.data.pairs import add_swapped, choice_task, read_preferences
+from judgegym.data.rows import Row, index_by_uid, load_rows
 from judgegym.data.rubric_rows import read_answers, read_gold, read_rubric_rows
-from judgegym.data.task_list import TaskList, epoch_order, positions_of, select
+from judgegym.data.task_list import TaskList, epoch_order, index_uids, select
 from judgegym.eval_environments.arena.environment import ArenaHardTask, arena_task
 from judgegym.eval_environments.peer.settings import read_queries
 from judgegym.judges.aspects.prompt import Aspect
@@ -42,13 +42,15 @@ def row(number: int) -> dict[str, Any]:
 
 
 def arena(rows: Sequence[Row]) -> TaskList[ArenaHardTask]:
-    baselines = by_uid(rows)
-    return TaskList.of(by_uid(rows), lambda uid, row: arena_task(uid, row, baselines[uid]))
+    baselines = index_by_uid(rows)
+    return TaskList.from_rows(
+        index_by_uid(rows), lambda uid, row: arena_task(uid, row, baselines[uid])
+    )
 
 
 def pairs(rows: Sequence[Row]) -> Any:
     found = read_preferences(rows).rows
-    return with_swapped(
+    return add_swapped(
         found.map(lambda row: choice_task(row, num_choices=None, seed=0, shuffle="permutation"))
     )
 
@@ -80,7 +82,7 @@ def test_memory_holds_less_than_a_kilobyte_of_a_task(
         tasks = READERS[reader](load_rows(str(path), split="train"))
         kept = (
             tasks,
-            positions_of(tasks),
+            index_uids(tasks),
             select(tasks, limit=COUNT // 2, seed=0),
             epoch_order(tasks, seed=0, epoch=0),
             load_answers(path, tasks) if reader == "answers" else answer_text,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from judgegym.data.rows import Row, by_uid, load_rows
+from judgegym.data.rows import Row, index_by_uid, load_rows
 from judgegym.llm.errors import DataError
 
 ROWS = [{"uid": "a", "prompt": "Why é?\n"}, {"uid": "b", "prompt": "数学 \u2028 \u0085 ."}]
@@ -220,13 +220,13 @@ def test_what_a_row_lacks_is_said_with_its_place_and_columns() -> None:
 
 def test_two_rows_with_one_id() -> None:
     rows = [Row("f", 1, {"uid": "a"}), Row("f", 2, {"uid": "b"}), Row("f", 3, {"uid": "a"})]
-    named = by_uid(rows[:2])
+    named = index_by_uid(rows[:2])
     assert list(named) == ["a", "b"]
     assert named["b"] is rows[1]
     assert len(named) == 2
     assert "c" not in named
     with pytest.raises(DataError, match=r"f, row 3: the id 'a' is also that of row 1"):
-        by_uid(rows)
+        index_by_uid(rows)
 
 
 def test_a_file_of_another_kind_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.data.rows import Row, by_uid
-from judgegym.data.task_list import TaskList, epoch_order, picked, positions_of, select, uids_of
+from judgegym.data.rows import Row, index_by_uid
+from judgegym.data.task_list import TaskList, epoch_order, index_uids, list_uids, picked, select
 from judgegym.llm.errors import DataError
 
 
@@ -45,14 +45,14 @@ class Builder:
 def made() -> tuple[TaskList[Named], list[str]]:
     """All tasks, and the uids of those that were built since."""
     builder = Builder()
-    tasks = TaskList.of(by_uid(ROWS), builder)
+    tasks = TaskList.from_rows(index_by_uid(ROWS), builder)
     builder.built.clear()
     return tasks, builder.built
 
 
 def test_each_task_is_built_once_before_the_list_is_there_and_anew_when_it_is_asked_for() -> None:
     builder = Builder()
-    tasks = TaskList.of(by_uid(ROWS), builder)
+    tasks = TaskList.from_rows(index_by_uid(ROWS), builder)
     assert builder.built == ["u1", "u2", "u3", "u4", "u5"]
     assert tasks[1] == tasks[1] == Named("u2", "text 2")
     assert tasks[1] is not tasks[1]
@@ -61,7 +61,7 @@ def test_each_task_is_built_once_before_the_list_is_there_and_anew_when_it_is_as
 
 def test_row_that_cannot_be_used_is_an_error_before_the_list_is_there() -> None:
     with pytest.raises(DataError, match=r"data\.jsonl, row 6: expected text in text"):
-        TaskList.of(by_uid([*ROWS, Row("data.jsonl", 6, {"uid": "u6"})]), Builder())
+        TaskList.from_rows(index_by_uid([*ROWS, Row("data.jsonl", 6, {"uid": "u6"})]), Builder())
 
 
 def test_list_reads_as_a_plain_list_of_its_tasks_does() -> None:
@@ -80,7 +80,7 @@ def test_list_reads_as_a_plain_list_of_its_tasks_does() -> None:
 def test_row_with_several_tasks_or_none() -> None:
     rows = {"a": ROWS[0], "b": ROWS[1], "c": ROWS[2]}
     counts = {"a": 2, "b": 0, "c": 1}
-    tasks = TaskList.of_several(
+    tasks = TaskList.expand_rows(
         rows, lambda uid, row: [Named(f"{uid}:{each}") for each in range(counts[uid])]
     )
     assert [task.uid for task in tasks] == list(tasks.uids) == ["a:0", "a:1", "c:0"]
@@ -95,13 +95,13 @@ def plain_and_lazy() -> list[Sequence[Named]]:
 def test_uids_positions_choices_and_orders_are_those_of_a_plain_list(
     tasks: Sequence[Named],
 ) -> None:
-    assert list(uids_of(tasks)) == ["u1", "u2", "u3", "u4", "u5"]
-    assert positions_of(tasks) == {"u1": 0, "u2": 1, "u3": 2, "u4": 3, "u5": 4}
-    assert list(uids_of(picked(tasks, [3, 0]))) == ["u4", "u1"]
+    assert list(list_uids(tasks)) == ["u1", "u2", "u3", "u4", "u5"]
+    assert index_uids(tasks) == {"u1": 0, "u2": 1, "u3": 2, "u4": 3, "u5": 4}
+    assert list(list_uids(picked(tasks, [3, 0]))) == ["u4", "u1"]
     assert [task.uid for task in picked(tasks, [3, 0])] == ["u4", "u1"]
     chosen, order = select(tasks, limit=3, seed=2), epoch_order(tasks, seed=2, epoch=1)
-    assert [task.uid for task in chosen] == list(uids_of(chosen)) == CHOSEN
-    assert [task.uid for task in order] == list(uids_of(order)) == ORDER
+    assert [task.uid for task in chosen] == list(list_uids(chosen)) == CHOSEN
+    assert [task.uid for task in order] == list(list_uids(order)) == ORDER
 
 
 CHOSEN = ["u1", "u4", "u5"]
@@ -110,8 +110,8 @@ ORDER = ["u1", "u4", "u2", "u5", "u3"]
 
 def test_uids_positions_choices_and_orders_build_no_task() -> None:
     tasks, built = made()
-    uids_of(tasks)
-    positions_of(tasks)
+    list_uids(tasks)
+    index_uids(tasks)
     epoch_order(select(tasks, limit=3, seed=0), seed=0, epoch=0)
     assert picked(tasks, [1])[:1].map(lambda task: Named(task.uid)).uids == ["u2"]  # type: ignore[union-attr]
     assert built == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.datasets.score.command import main
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.llm.wire import JSON
 from tests.command import Ended, RunFiles, called, clean_environment, write_lines
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -48,9 +48,9 @@ def read_rows(path: Path) -> Sequence[Mapping[str, JSON]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def samples_of(out: Path) -> Sequence[Mapping[str, JSON]]:
+def make_samples(out: Path) -> Sequence[Mapping[str, JSON]]:
     """The lines of the run beside a file."""
-    return read_rows(run_directory_of(out) / "samples.jsonl")
+    return read_rows(locate_run_directory(out) / "samples.jsonl")
 
 
 def by_points(response: str) -> int:
@@ -79,12 +79,12 @@ class Scoring:
     @property
     def samples(self) -> Sequence[Mapping[str, Any]]:
         """The lines of the run."""
-        return samples_of(self.out)
+        return make_samples(self.out)
 
     @property
     def run(self) -> RunFiles:
         """The files of the run."""
-        return RunFiles(run_directory_of(self.out))
+        return RunFiles(locate_run_directory(self.out))
 
     def column(self, name: str) -> list[Any]:
         """A column of the file."""

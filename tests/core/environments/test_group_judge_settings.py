@@ -17,7 +17,7 @@ from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -53,7 +53,7 @@ async def test_judge_of_groups_is_opened_with_the_defaults_of_each_environment(
 
 
 async def test_settings_of_a_judge_that_is_not_asked_for_are_none() -> None:
-    names = with_all_choices(AspectCritiqueEnv.config_type).model_fields
+    names = expand_choices(AspectCritiqueEnv.config_type).model_fields
     single, of_judge = (
         settings_of(AspectCritiqueEnv, verb="serve").env,
         {*ListwiseJudgeSettings.model_fields},

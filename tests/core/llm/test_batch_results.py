@@ -14,7 +14,7 @@ from judgegym.llm.responses.outcome import (
     ChatSuccess,
     Habits,
     RawResponse,
-    of_answer,
+    parse_response,
 )
 from judgegym.llm.transport import Transport
 from judgegym.llm.usage import Usage
@@ -32,7 +32,7 @@ def test_a_line_that_has_an_error_beside_its_response_is_no_answer_and_is_paid(
     }
     ((custom_id, answer),) = openai_results(json.dumps(line))
     assert custom_id == "a" and isinstance(answer, RawResponse)
-    outcome = of_answer(answer, Habits("the judge"))
+    outcome = parse_response(answer, Habits("the judge"))
     if error is None:
         assert isinstance(outcome, ChatSuccess)
     else:

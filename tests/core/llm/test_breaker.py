@@ -128,7 +128,7 @@ async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_clos
     ) as endpoint:
         client = connect(endpoint, max_concurrency=4, rejected_deadline_s=600.0)
         opened = asyncio.Event()
-        client.on_outage(opened.set)
+        client.subscribe_outage(opened.set)
         await client.chat(ask(0))
         calls = [asyncio.create_task(client.chat(ask(number))) for number in range(50)]
         await (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.responses.outcome import AttemptFailure, Habits, RawResponse, of_answer
+from judgegym.llm.responses.outcome import AttemptFailure, Habits, RawResponse, parse_response
 from judgegym.llm.retries.limits import UNKNOWN_WAIT
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
@@ -18,7 +18,7 @@ OF_GOOGLE = {"code": 429, "status": "RESOURCE_EXHAUSTED"}
 def failure(status: int, error: Any, retry_after: str | None = None) -> AttemptFailure:
     """What the one reader of responses makes of an error."""
     body = error if isinstance(error, bytes) else json.dumps(error).encode()
-    found = of_answer(RawResponse(status, body, retry_after), Habits("x"))
+    found = parse_response(RawResponse(status, body, retry_after), Habits("x"))
     assert isinstance(found, AttemptFailure)
     return found
 

@@ -25,10 +25,10 @@ from judgegym.llm.responses.outcome import (
     Outcome,
     RawResponse,
     checked,
-    kind_of_exception,
-    kind_of_status,
-    of_answer,
-    of_exception,
+    classify_exception,
+    find_exception_kind,
+    find_status_kind,
+    parse_response,
 )
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, ChoiceState
@@ -58,7 +58,7 @@ def choice(
 def of(*choices: Any, habits: Habits | None = None, status: int = 200, **body: Any) -> Outcome:
     """The outcome of an answer with these choices."""
     data = json.dumps({"choices": list(choices), **body}).encode()
-    return of_answer(RawResponse(status, data), habits or Habits("http://h/v1"))
+    return parse_response(RawResponse(status, data), habits or Habits("http://h/v1"))
 
 
 def broken(outcome: Outcome, words: str = "") -> bool:
@@ -285,7 +285,7 @@ def test_number_of_any_length_does_not_cost_the_answer() -> None:
         .encode()
         .replace(b": 0", b": " + b"9" * 100_000)
     )
-    assert isinstance(of_answer(RawResponse(200, data), Habits("")), ChatSuccess)
+    assert isinstance(parse_response(RawResponse(200, data), Habits("")), ChatSuccess)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -
 def test_body_with_an_error_or_without_choices_is_a_failed_attempt(
     body: dict[str, Any], kind: FailureKind, words: str
 ) -> None:
-    outcome = of_answer(RawResponse(200, json.dumps(body).encode()), Habits(""))
+    outcome = parse_response(RawResponse(200, json.dumps(body).encode()), Habits(""))
     assert isinstance(outcome, AttemptFailure)
     assert (outcome.kind, outcome.status) == (kind, 200)
     assert words in outcome.answer
@@ -341,7 +341,7 @@ def test_error_field_without_an_error_is_none(error: Any) -> None:
     ],
 )
 def test_body_of_another_shape_is_a_broken_attempt(data: bytes) -> None:
-    assert broken(of_answer(RawResponse(200, data), Habits("")))
+    assert broken(parse_response(RawResponse(200, data), Habits("")))
 
 
 JSON = st.recursive(
@@ -363,7 +363,9 @@ JSON = st.recursive(
     st.none() | st.text(),
 )
 def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
-    outcome = of_answer(RawResponse(status, json.dumps(body).encode(), retry_after), Habits(""))
+    outcome = parse_response(
+        RawResponse(status, json.dumps(body).encode(), retry_after), Habits("")
+    )
     assert isinstance(outcome, ChatSuccess | AttemptFailure)
     assert isinstance(outcome, AttemptFailure) or all(
         usable_again(each, KNOWN_WORDS_ALONE) for each in outcome.choices
@@ -379,11 +381,15 @@ def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: s
     ],
 )
 def test_status_has_a_kind_of_failure(kind: FailureKind, statuses: list[int]) -> None:
-    assert {status: kind_of_status(status) for status in statuses} == dict.fromkeys(statuses, kind)
+    assert {status: find_status_kind(status) for status in statuses} == dict.fromkeys(
+        statuses, kind
+    )
 
 
 def test_status_other_than_2xx_fails_with_its_message_and_its_pause() -> None:
-    outcome = of_answer(RawResponse(429, b'{"error": {"message": "slow down"}}', "7"), Habits(""))
+    outcome = parse_response(
+        RawResponse(429, b'{"error": {"message": "slow down"}}', "7"), Habits("")
+    )
     assert outcome == AttemptFailure(BUSY, "slow down", 429, 7.0)
 
 
@@ -434,9 +440,11 @@ CERTIFICATE = aiohttp.ClientConnectorCertificateError(
     ],
 )
 def test_exception_has_a_kind_of_failure(error: Exception, kind: FailureKind) -> None:
-    assert kind_of_exception(error) is kind
-    assert of_exception(error, 5.0).kind is kind
+    assert find_exception_kind(error) is kind
+    assert classify_exception(error, 5.0).kind is kind
 
 
 def test_time_out_says_after_how_long() -> None:
-    assert of_exception(asyncio.TimeoutError(), 2.5) == AttemptFailure(BROKEN, "none within 2.5 s")
+    assert classify_exception(asyncio.TimeoutError(), 2.5) == AttemptFailure(
+        BROKEN, "none within 2.5 s"
+    )

@@ -14,7 +14,7 @@ from judgegym.llm.responses.outcome import (
     ChatSuccess,
     Habits,
     RawResponse,
-    of_answer,
+    parse_response,
     read_body,
     read_plain,
 )
@@ -138,7 +138,7 @@ def test_both_readers_read_the_same_and_learn_the_same(earlier: list[str | None]
         else:
             read += 1
             assert (outcome, quick) == (expected, general), body
-        assert (of_answer(response, either), either) == (expected, general), body
+        assert (parse_response(response, either), either) == (expected, general), body
     assert (read > 100) == ("stop" in earlier)
 
 

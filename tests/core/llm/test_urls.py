@@ -2,14 +2,14 @@ import pytest
 
 from judgegym.llm.types import Endpoint
 from judgegym.llm.urls import (
+    add_version,
     check_urls,
     is_public,
+    redact_credentials,
+    redact_secret_fields,
     same_host,
     secrets_in_fields,
     split_urls,
-    with_version,
-    without_credentials,
-    without_secret_fields,
 )
 
 LOOPBACK = [
@@ -111,7 +111,7 @@ def test_host_is_public_unless_its_address_or_name_is_private(url: str, expected
     ],
 )
 def test_url_without_a_version_has_one_that_may_be_meant(base_url: str, meant: str | None) -> None:
-    assert with_version(base_url) == meant
+    assert add_version(base_url) == meant
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_same_host_compares_all_urls(first: str, second: str, expected: bool) ->
     ],
 )
 def test_without_credentials_removes_user_and_password(text: str, shown: str) -> None:
-    assert without_credentials(text) == shown
+    assert redact_credentials(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_query_of_a_base_url_stays_behind_the_path(
 ) -> None:
     endpoint = Endpoint(base_url, "m")
     assert endpoint.url == url
-    assert endpoint.shown == without_credentials(base_url).partition("?")[0]
+    assert endpoint.shown == redact_credentials(base_url).partition("?")[0]
     if beside is not None:
         assert endpoint.beside("/tokenize") == beside
 
@@ -192,7 +192,7 @@ def test_query_of_a_base_url_stays_behind_the_path(
     ],
 )
 def test_values_of_a_query_are_blank_but_for_harmless_ones(text: str, shown: str) -> None:
-    assert without_credentials(text) == shown
+    assert redact_credentials(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -230,5 +230,5 @@ def test_values_of_a_query_are_blank_but_for_harmless_ones(text: str, shown: str
 )
 def test_fields_whose_names_look_like_secrets_are_blank(name: str, is_secret: bool) -> None:
     fields = {"a": [{name: "value"}]}
-    assert without_secret_fields(fields) == {"a": [{name: "***" if is_secret else "value"}]}
+    assert redact_secret_fields(fields) == {"a": [{name: "***" if is_secret else "value"}]}
     assert list(secrets_in_fields(fields)) == (["value"] if is_secret else [])

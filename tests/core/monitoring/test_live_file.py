@@ -12,7 +12,7 @@ import pytest
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.monitoring import live_file
 from judgegym.monitoring.kept_groups import KeptGroups
-from judgegym.monitoring.live_file import LiveFile, lines_of
+from judgegym.monitoring.live_file import LiveFile, iter_live_lines
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
 from tests.core.monitoring.watched import group, rollout
@@ -58,8 +58,8 @@ async def test_a_run_that_is_resumed_goes_on_with_the_numbers(tmp_path: Path) ->
     assert monitor.groups == 3
     with path.open("ab") as damaged:
         damaged.write(b'\x00\xff\n[1]\n{}\n{"b":')
-    assert len([*lines_of(path)]) == 4
-    assert [*lines_of(tmp_path / "none")] == []
+    assert len([*iter_live_lines(path)]) == 4
+    assert [*iter_live_lines(tmp_path / "none")] == []
 
 
 async def test_a_disk_that_refuses_is_said_once_and_ends_nothing(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
-from judgegym.monitoring.texts import NEAR, NearDuplicates, facts_of, resemblance
+from judgegym.monitoring.texts import NEAR, NearDuplicates, measure_text, resemblance
 from judgegym.monitoring.texts import is_refusal as refuses
 from tests.core.monitoring.watched import group, rollout
 
@@ -147,12 +147,12 @@ def test_near_duplicates_are_told_from_texts_that_share_some_words() -> None:
             ([*other[:-1], "end"], (False, True)),
         ]
     ):
-        assert near.add(number, f"row-{number}", facts_of(" ".join(words)).sketch) == expected
-    assert near.add(9, "row-0", facts_of(" ".join(base)).sketch) == (False, True), (
+        assert near.add(number, f"row-{number}", measure_text(" ".join(words)).sketch) == expected
+    assert near.add(9, "row-0", measure_text(" ".join(base)).sketch) == (False, True), (
         "of another row, too"
     )
-    assert near.add(9, "row-0", facts_of(" ".join(base)).sketch)[0], "of its group"
-    assert NearDuplicates().add(1, "a", facts_of("  ").sketch) == (False, False)
+    assert near.add(9, "row-0", measure_text(" ".join(base)).sketch)[0], "of its group"
+    assert NearDuplicates().add(1, "a", measure_text("  ").sketch) == (False, False)
 
 
 def test_the_sketch_estimates_what_two_texts_share() -> None:
@@ -163,7 +163,8 @@ def test_the_sketch_estimates_what_two_texts_share() -> None:
         runs = [{*zip(each, each[1:], each[2:], strict=False)} for each in (words, mixed)]
         truth = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
         errors.append(
-            resemblance(facts_of(" ".join(words)).sketch, facts_of(" ".join(mixed)).sketch) - truth
+            resemblance(measure_text(" ".join(words)).sketch, measure_text(" ".join(mixed)).sketch)
+            - truth
         )
     assert abs(statistics.fmean(errors)) < 0.05
     assert statistics.stdev(errors) < 0.12 < NEAR
@@ -185,7 +186,7 @@ def test_refusals(said: str, is_refusal: bool) -> None:
 
 
 def test_repetition() -> None:
-    assert facts_of("Again and again and again and").repetition == pytest.approx(0.5)
-    assert facts_of(text(1)).repetition < 0.05
-    assert facts_of("no no no no no no no no").repetition == pytest.approx(5 / 6)
-    assert facts_of("two words").repetition == 0.0
+    assert measure_text("Again and again and again and").repetition == pytest.approx(0.5)
+    assert measure_text(text(1)).repetition < 0.05
+    assert measure_text("no no no no no no no no").repetition == pytest.approx(5 / 6)
+    assert measure_text("two words").repetition == 0.0

@@ -12,7 +12,7 @@ from judgegym.offline.request import ChatRequest, parse_request
 from judgegym.offline.server import StandInServer
 
 
-def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
+def make_request_body(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
     """A request with these messages, or with one user message of this text."""
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
@@ -23,6 +23,6 @@ def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
 async def serving(**settings: Any) -> AsyncIterator[str]:
     """Serves with these settings inside the running loop; gives the root URL."""
     listener = process.listen("127.0.0.1", 0)
-    url = process.url_of(listener).removesuffix("/v1")
+    url = process.make_url(listener).removesuffix("/v1")
     async with StandInServer(StandInSettings(**settings)).serving(listener):
         yield url

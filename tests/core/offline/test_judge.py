@@ -19,7 +19,7 @@ from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message
 from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
 from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
-from tests.core.offline.server import request_of
+from tests.core.offline.server import make_request_body
 from tests.rubrics import rubric_prompt
 
 RUBRIC = Rubric("Is it helpful?")
@@ -49,11 +49,11 @@ TEXTS = st.text() | HOSTILE.map("\n".join) | HOSTILE.map("\n\n".join)
 
 
 def reading_of(messages: list[Message]) -> ParsedPrompt | None:
-    return read_prompt(request_of(messages).messages, BUILT_IN)
+    return read_prompt(make_request_body(messages).messages, BUILT_IN)
 
 
 def reply(messages: list[Message], **fields: Any) -> str:
-    return answers(request_of(messages, **fields))[0]
+    return answers(make_request_body(messages, **fields))[0]
 
 
 def shown(text: str) -> str:
@@ -81,7 +81,7 @@ def test_a_judges_own_prompt_is_read_whatever_it_shows(
     )
     # A judge that needs no question is not shown an empty one.
     assert reading.sections.get(kind.prompt_format.question, "") == shown(question)
-    judged = kind.prompt_format.judged_of(reading.sections)[:2]
+    judged = kind.prompt_format.select_judged(reading.sections)[:2]
     assert any(reading.sections[title].startswith(shown(text)) for title in judged)
     assert kind.value(reply(messages)) is not None
 
@@ -138,7 +138,7 @@ def test_votes_differ_by_their_seeds_around_the_considered_one(kind: Kind) -> No
         for messages in shown
     ]
     of_one_request = [
-        set(map(kind.value, answers(request_of(messages, temperature=1, n=20))))
+        set(map(kind.value, answers(make_request_body(messages, temperature=1, n=20))))
         for messages in shown
     ]
     assert max(map(len, by_seed)) > 1 and max(map(len, of_one_request)) > 1

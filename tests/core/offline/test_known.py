@@ -10,7 +10,7 @@ import pytest
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.offline import StandIn
-from judgegym.offline.answers import answers, load_prompts, reference_of
+from judgegym.offline.answers import answers, load_prompts, make_reference
 from judgegym.offline.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
@@ -65,8 +65,8 @@ def test_a_file_is_found_from_another_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert reference_of("mine.py:PROMPT") == f"{tmp_path.resolve()}/mine.py:PROMPT"
-    assert reference_of("mine.prompts:PROMPT") == "mine.prompts:PROMPT"
+    assert make_reference("mine.py:PROMPT") == f"{tmp_path.resolve()}/mine.py:PROMPT"
+    assert make_reference("mine.prompts:PROMPT") == "mine.prompts:PROMPT"
 
 
 def test_a_reply_that_fails_is_an_error_of_the_request_that_names_the_prompt_and_the_failure() -> (

@@ -13,7 +13,7 @@ import aiohttp
 from judgegym.judges.config.sources import load
 from judgegym.server.http import listening
 from judgegym.server.service import Service, opened
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
 
@@ -38,11 +38,11 @@ class Reached:
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
         data = body if isinstance(body, bytes | str) else json.dumps(body)
         async with self.session.post(self.url + path, data=data, headers=headers) as response:
-            return await answer_of(response)
+            return await render_completion(response)
 
     async def get(self, path: str, **headers: str) -> Answer:
         async with self.session.get(self.url + path, headers=headers) as response:
-            return await answer_of(response)
+            return await render_completion(response)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ PLACE = ("--port=0", "--drain_timeout=0.1")
 """Of a server in a test: any port, and a short time for requests in flight at its end."""
 
 
-async def answer_of(response: aiohttp.ClientResponse) -> Answer:
+async def render_completion(response: aiohttp.ClientResponse) -> Answer:
     """What a response says."""
     text = await response.text()
     try:
@@ -87,7 +87,7 @@ async def running(
             *([] if "--judge=rule" in flags else judged),
             *flags,
         ]  # a rule asks no endpoint
-        loaded = load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+        loaded = load(RewardServerSettings, argv, prog="test", reshape=add_preset)
         async with (
             opened(loaded) as service,
             aiohttp.ClientSession() as session,

@@ -15,10 +15,10 @@ SPENT = failure("the budget for a of 2 calls is spent", BUDGET_SPENT, is_final=T
 def test_each_client_has_its_budget_within_the_one_in_all() -> None:
     named = {"a": ClientBudget(calls=2), "*": ClientBudget(usd=3.0)}
     budgets = ServerBudgets(ClientBudget(calls=9), named, ["a", "b", "c"])
-    a, b, c = (budgets.of(name) for name in ("a", "b", "c"))
+    a, b, c = (budgets.find_budget(name) for name in ("a", "b", "c"))
     assert a is not None and b is not None and b is not c
     assert a.within is b.within is budgets.whole is not None
-    assert budgets.whole.is_of_dollars  # so that prices are checked when the server starts
+    assert budgets.whole.limits_dollars  # so that prices are checked when the server starts
     assert ServerBudgets(ClientBudget(), {}, ["a"]).whole is None
 
 

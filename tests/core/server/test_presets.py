@@ -8,7 +8,7 @@ import pytest
 
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.core.server.bodies import DOWN, VERIFY
 from tests.core.server.running import running
 from tests.core.server.served import run
@@ -17,7 +17,7 @@ ITS_OWN_LIMIT_S = {"openrlhf": 180, "slime": 120, "verl": 150, "trl": 150, "veri
 
 
 def settings(*flags: str) -> RewardServerSettings:
-    return load(RewardServerSettings, flags, prog="test", reshape=with_preset).settings
+    return load(RewardServerSettings, flags, prog="test", reshape=add_preset).settings
 
 
 @pytest.mark.parametrize(("trainer", "limit_s"), [*ITS_OWN_LIMIT_S.items(), ("nemo_gym", 86_400)])

@@ -14,7 +14,7 @@ import yaml
 
 from judgegym.judges.config.sources import load
 from judgegym.server.command import Reloader
-from judgegym.server.settings import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, add_preset
 from tests.command import PATIENCE_S, eventually
 from tests.core.server.running import PLACE, Running, asked, judged_by, running
 from tests.core.server.served import started
@@ -29,7 +29,7 @@ def reloader(server: Running, path: Path, *flags: str) -> Reloader:
     judged = (f"--{name}={value}" for name, value in judged_by(server.judge).items())
     argv = [*PLACE, *judged, f"--config={path}", *flags]
     return Reloader(
-        server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=with_preset)
+        server.service, lambda: load(RewardServerSettings, argv, prog="test", reshape=add_preset)
     )
 
 

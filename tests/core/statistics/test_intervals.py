@@ -14,8 +14,8 @@ from judgegym.statistics.intervals import (
     Ends,
     MeanEstimate,
     estimate_mean,
+    estimate_share_mean,
     mean_interval,
-    mean_of_shares,
 )
 from judgegym.statistics.paired import PairedIntervals, RatioTerms, paired_intervals
 
@@ -84,7 +84,7 @@ def test_another_part_of_an_estimate_adds_its_error(noise: float) -> None:
         + weights[:, 5] * ends
         + 5 * noise * generator.standard_normal(200_000)
     )
-    found = mean_of_shares(0.7, shares, Ends(0, 1), noise=noise).interval()
+    found = estimate_share_mean(0.7, shares, Ends(0, 1), noise=noise).interval()
     expected = np.quantile(sums / weights.sum(axis=1), [0.025, 0.975])
     assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.006)
 

@@ -24,7 +24,7 @@ def rewards(
 ) -> list[float | None]:
     with judging(script) as url:
         given = {"judge_base_url": url, "judge_model_name": "m", **settings}
-        environment = opened(EnvironmentSource.of(environment, given))
+        environment = opened(EnvironmentSource.from_settings(environment, given))
         results = run_blocking(environment.rewards(environment.uids[0], answers))
     return [result.reward for result in results]
 

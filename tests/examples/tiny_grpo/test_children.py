@@ -18,7 +18,7 @@ SERVER = ("http.server", "0", "--bind=127.0.0.1")
 STARTER = """
 import asyncio, sys
 from pathlib import Path
-from judgegym.engine.command import StopSignal, until_stopped
+from judgegym.engine.command import StopSignal, run_until_stopped
 from examples.tiny_grpo.children import Children
 
 async def run():
@@ -29,7 +29,7 @@ async def run():
     return 0
 
 try:
-    asyncio.run(until_stopped(run()))
+    asyncio.run(run_until_stopped(run()))
 except StopSignal as stop:
     sys.exit(128 + stop.number)
 """

@@ -18,7 +18,7 @@ from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym_trainers import single_turn
 from judgegym_trainers.single_turn import EnvironmentSource
 from judgegym_trainers.trl import JudgeEnvironment, judge_environment
-from judgegym_trainers.trl.environment import choice_of
+from judgegym_trainers.trl.environment import read_choice
 from tests.command import clean_environment
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 from tests.trainers.loops.offline import OfflineJudge, offline_judge
@@ -75,7 +75,9 @@ def columns_of(rows: list[Any]) -> dict[str, Any]:
 async def ours(
     url: str, uid: str, answers: list[Any], environment: str = PEER, **settings: object
 ) -> list[Any]:
-    source = EnvironmentSource.of(environment, settings_of(url, **settings), offline=True)
+    source = EnvironmentSource.from_settings(
+        environment, settings_of(url, **settings), offline=True
+    )
     here = await asyncio.to_thread(single_turn.opened, source)
     return [result.reward for result in await here.rewards(uid, answers)]
 
@@ -351,4 +353,4 @@ async def nothing_open() -> None:
     ],
 )
 def test_the_answer_in_a_completion(completion: Any, ids: list[int] | None, choice: Choice) -> None:
-    assert choice_of(completion, ids, (7,)) == choice
+    assert read_choice(completion, ids, (7,)) == choice

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym_trainers.verl.rewards import ManagerSettings, VerlSample, in_actor, sample_of
+from judgegym_trainers.verl.rewards import ManagerSettings, VerlSample, in_actor, read_sample
 
 
 class Words:
@@ -41,7 +41,7 @@ def read(
     }
     data = Batch([SimpleNamespace(batch=batch, non_tensor_batch={"prompt_len": 2, **fields})])
     data.meta_info = meta or {}
-    return sample_of(data, Words(), is_environment=is_environment)
+    return read_sample(data, Words(), is_environment=is_environment)
 
 
 def test_the_policys_prompt_is_judged_unless_the_row_has_a_question() -> None:

@@ -11,7 +11,9 @@ from judgegym_trials.attacks.paired_rates import PairedCounts, false_discovery, 
 
 
 def test_the_p_value_is_the_binomial_tail_of_the_rows_that_differ() -> None:
-    counts = PairedCounts.of([True] * 6 + [False] * 4, [False] * 5 + [True] * 2 + [False] * 3)
+    counts = PairedCounts.from_outcomes(
+        [True] * 6 + [False] * 4, [False] * 5 + [True] * 2 + [False] * 3
+    )
     assert counts == (1, 5, 1, 3) and counts.difference == pytest.approx(0.4)
     assert counts.p == pytest.approx(sum(math.comb(6, k) for k in (5, 6)) / 2**6)
     assert PairedCounts(3, 0, 0, 4).p == 1.0
@@ -32,7 +34,9 @@ def test_intervals_are_mirrored_and_hold_the_difference() -> None:
 def test_the_interval_covers(first: float, second: float) -> None:
     generator, covered = np.random.default_rng(0), 0
     for _ in range(800):
-        counts = PairedCounts.of(generator.random(60) < first, generator.random(60) < second)
+        counts = PairedCounts.from_outcomes(
+            generator.random(60) < first, generator.random(60) < second
+        )
         interval = counts.interval()
         covered += interval.low <= first - second <= interval.high
     assert covered >= 0.93 * 800

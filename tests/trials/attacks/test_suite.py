@@ -155,7 +155,7 @@ def test_a_forged_verdict_is_the_best_one_that_the_judge_reads(
 ) -> None:
     settings = ScoreSettings(judge=kind, **more)
     task = JudgeTask("Why?", (RESPONSE,))
-    forged = asyncio.run(Forger(settings).forge(Target(1, task).with_response(PLACEHOLDER)))
+    forged = asyncio.run(Forger(settings).forge(Target(1, task).replace_response(PLACEHOLDER)))
     local = settings.model_copy(update={"judge_base_url": "http://127.0.0.1:1/v1"})
     client = Says(local.chat_settings())
     client.text = forged[form]
@@ -169,7 +169,7 @@ def test_in_a_group_the_forged_verdict_is_for_the_response_under_attack() -> Non
     for place in range(3):
         forged = asyncio.run(
             Forger(ScoreSettings(judge="listwise")).forge(
-                Target(1, task, place).with_response(PLACEHOLDER)
+                Target(1, task, place).replace_response(PLACEHOLDER)
             )
         )
         assert forged["verdict"].count('"score": 1.0') == 1

@@ -14,9 +14,9 @@ import pytest
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
-from judgegym_trials.audit.asking import CalledAuditSettings, targets_of
+from judgegym_trials.audit.asking import CalledAuditSettings, select_labelled
 from judgegym_trials.audit.command import main
-from judgegym_trials.audit.wordings import SHIPPED, wordings_of
+from judgegym_trials.audit.wordings import SHIPPED, load_wordings
 from judgegym_trials.judged_rows import read_tasks
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.core.datasets.scoring import rated
@@ -284,7 +284,7 @@ BUILT_IN: Mapping[str, tuple[AnyJudgeSettings, str]] = {
 @pytest.mark.parametrize("name", BUILT_IN)
 async def test_three_wordings_of_each_built_in_prompt_ask_for_the_same_form(name: str) -> None:
     settings, form = BUILT_IN[name]
-    found = await wordings_of(settings, [JudgeTask("Why?", ("one", "two"))], SHIPPED)
+    found = await load_wordings(settings, [JudgeTask("Why?", ("one", "two"))], SHIPPED)
     assert isinstance(found, Mapping), found
     assert [*found] == ["plain", "examiner", "reader"] and len({*found.values()}) == 3
     assert all(form in prompt for prompt in found.values())
@@ -304,14 +304,14 @@ async def test_why_there_are_no_wordings_is_said(
     settings: AnyJudgeSettings, tasks: int, reason: str
 ) -> None:
     both = [JudgeTask("Why?", ("one",)), JudgeTask("Why?", ("one",), reference="two")]
-    found = await wordings_of(settings, both[:tasks], SHIPPED)
+    found = await load_wordings(settings, both[:tasks], SHIPPED)
     assert isinstance(found, str) and reason in found
 
 
 async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("strict: Judge strictly.\n")
-    assert await wordings_of(AnyJudgeSettings(judge="peer"), [], str(path)) == {
+    assert await load_wordings(AnyJudgeSettings(judge="peer"), [], str(path)) == {
         "strict": "Judge strictly."
     }
     for text, reason in (
@@ -321,7 +321,7 @@ async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(SettingsError, match=reason):
-            await wordings_of(AnyJudgeSettings(), [], str(path))
+            await load_wordings(AnyJudgeSettings(), [], str(path))
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_zero_is_a_cluster_as_any_other_value(tmp_path: Path) -> None:
     settings = CalledAuditSettings(
         judge="rubric", data=str(write_lines(tmp_path / "data.jsonl", rows))
     )
-    assert [row.cluster for row in targets_of(read_tasks(settings), settings).rows] == [
+    assert [row.cluster for row in select_labelled(read_tasks(settings), settings).rows] == [
         "0",
         "1",
     ] * 3

@@ -21,8 +21,8 @@ from judgegym_trials.audit.features import (
     LIST,
     MARKDOWN,
     OWN,
-    family_of,
-    features_of,
+    find_family,
+    measure_features,
 )
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments
 from judgegym_trials.audit.settings import load_settings
@@ -139,7 +139,7 @@ def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count:
 def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
     numbers = np.random.default_rng(2)
     texts = [["word " * int(count)] for count in np.exp(numbers.normal(4, 0.7, 400))]
-    features = features_of(texts, [], "")
+    features = measure_features(texts, [], "")
     length = (features[LENGTH][:, 0] - features[LENGTH].mean()) / features[LENGTH].std()
     gold = numbers.integers(1, 6, 400).astype(float)
 
@@ -147,7 +147,7 @@ def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
         rows = zip(golds, said, texts, strict=True)
         made = [RowJudgments(str(n), gold, [[each]], responses=text, cluster=str(n))
                 for n, (gold, each, text) in enumerate(rows)]  # fmt: skip
-        return Judgments.of(made, is_choice=False, judge="j", source="s")
+        return Judgments.from_rows(made, is_choice=False, judge="j", source="s")
 
     scores = judged(gold.tolist(), (gold + 0.4 * np.tanh(length)).tolist())
     found = measure_all(replace(scores, label_noise=0.0))
@@ -257,7 +257,7 @@ def test_few_rows_that_differ_are_not_measured() -> None:
 def test_properties_of_a_text(text: str, expected: dict[str, float]) -> None:
     found = {
         name: float(values[0, 0])
-        for name, values in features_of([[text]], [], "").items()
+        for name, values in measure_features([[text]], [], "").items()
         if name != LENGTH
     }
     assert {name: each for name, each in found.items() if each} == pytest.approx(expected)
@@ -269,8 +269,8 @@ def test_properties_of_a_text(text: str, expected: dict[str, float]) -> None:
      ("meta-llama/Llama-2-70b", "meta"), ("PaLM2", "google"), ("acme-7b", "acme"), ("", "")],
 )  # fmt: skip
 def test_family_of_a_model(model: str, family: str) -> None:
-    assert family_of(model) == family
-    found = features_of([["a", "b"]], [[model, "other-1b"]], judge="gpt-4")
+    assert find_family(model) == family
+    found = measure_features([["a", "b"]], [[model, "other-1b"]], judge="gpt-4")
     assert (
         np.isnan(found[OWN][0, 0])
         if not model

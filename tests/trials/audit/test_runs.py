@@ -15,7 +15,7 @@ from judgegym.llm.usage import Usage
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.audit.command import main
 from judgegym_trials.audit.features import LENGTH
-from judgegym_trials.audit.runs import judgments_of_run
+from judgegym_trials.audit.runs import read_run_judgments
 from tests.command import in_process
 from tests.core.reports.compare.written import row, run
 
@@ -28,7 +28,7 @@ def call(seconds: float, cost: float | None) -> CallRun:
 
 def choice(uid: str, letters: tuple[str | None, str | None], **fields: Any) -> Any:
     gold = tuple(
-        GoldLabel.of("B", letter, name)
+        GoldLabel.from_labels("B", letter, name)
         for letter, name in zip(letters, ("as_shown", "reversed"), strict=True)
     )
     calls = SampleRun(1.0, (call(1.0, 0.01), call(3.0, 0.02)))
@@ -40,7 +40,7 @@ def test_letters_are_numbers_of_responses_in_both_orders(tmp_path: Path) -> None
         tmp_path / "r",
         [choice("a", ("B", "B")), choice("b", ("A", "A")), choice("c", (None, "C")), row("d", 1.0)],
     )
-    found = judgments_of_run(SavedRun.open(path))
+    found = read_run_judgments(SavedRun.open(path))
     assert found.judge == "a-policy" and found.left_out == {"without a gold label": 1}
     assert found.gold.tolist() == [1, 1, 1] and found.counts.tolist() == [3, 3, 3]
     assert found.first[:2].tolist() == [[1, 1], [0, 2]] and found.first[2, 1] == 0
@@ -55,12 +55,12 @@ def test_letters_are_numbers_of_responses_in_both_orders(tmp_path: Path) -> None
 
 
 def test_each_label_of_a_row_is_a_row_of_the_audit(tmp_path: Path) -> None:
-    labels = (GoldLabel.of("yes", "yes", "clear"), GoldLabel.of("no", None, "short"))
+    labels = (GoldLabel.from_labels("yes", "yes", "clear"), GoldLabel.compare("no", None, "short"))
     rows = [
         row(f"r{n}", 1.0, question=f"q{n}", gold=labels, texts={"answer": "words"}, category=None)
         for n in range(3)
     ]
-    found = judgments_of_run(SavedRun.open(run(tmp_path / "r", rows)), "another")
+    found = read_run_judgments(SavedRun.open(run(tmp_path / "r", rows)), "another")
     assert (
         found.kind == "label"
         and found.judge == "another"
@@ -109,9 +109,9 @@ def test_of_a_run_that_is_not_finished_it_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = run(tmp_path / "r", [choice("a", ("B", "B")), choice("b", ("A", "A"))])
-    assert judgments_of_run(SavedRun.open(path)).source == str(path) and not caplog.messages
+    assert read_run_judgments(SavedRun.open(path)).source == str(path) and not caplog.messages
     (path / "metrics.json").unlink()
-    assert judgments_of_run(SavedRun.open(path)).source == f"{path}, which is not finished"
+    assert read_run_judgments(SavedRun.open(path)).source == f"{path}, which is not finished"
     assert caplog.messages == [f"{path}, which is not finished: the 2 rows that it has are audited"]
 
 

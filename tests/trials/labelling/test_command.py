@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.score.command import main as score
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.reports.labels.file import read_labels
-from judgegym_trials.labelling.command import main, parser_of
+from judgegym_trials.labelling.command import main, make_parser
 from judgegym_trials.labelling.session import LabelPlan
 from tests.trials.labelling.made import run_of, session_of
 
@@ -41,7 +41,7 @@ def labels_elsewhere(run: Path) -> Path:
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert [
-        line for line in parser_of("judgegym label").format_help().splitlines() if len(line) > 80
+        line for line in make_parser("judgegym label").format_help().splitlines() if len(line) > 80
     ] == []
 
 
@@ -104,7 +104,7 @@ def test_a_text_that_says_image_1_shows_no_image(
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert score([str(data), f"--out={out}", "--offline"], prog="score") == 0
     capsys.readouterr()
-    assert main([str(out), "--import", str(labels_elsewhere(run_directory_of(out)))]) == 0
+    assert main([str(out), "--import", str(labels_elsewhere(locate_run_directory(out)))]) == 0
     assert "rows have images" not in capsys.readouterr().err
 
 

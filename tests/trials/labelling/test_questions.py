@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.errors import DataError
 from judgegym.reports.results.run import SavedRun
-from judgegym_trials.labelling.questions import RowQuestion, question_of, rows_of
+from judgegym_trials.labelling.questions import RowQuestion, make_question, read_headline_values
 from tests.trials.labelling.made import run_of
 
 ASPECTS = [
@@ -24,7 +24,7 @@ def asked(
     path: Path, values: tuple[float, ...] = VALUES, config: Any = None, **general: Any
 ) -> RowQuestion:
     run = SavedRun.open(run_of(path / "run", values, config, **general))
-    return question_of(run, rows_of(run)[0].values())
+    return make_question(run, read_headline_values(run)[0].values())
 
 
 def keys(question: RowQuestion) -> dict[str, float]:
@@ -108,11 +108,11 @@ def test_a_run_whose_rows_have_no_label_says_why(
 ) -> None:
     run = SavedRun.open(run_of(tmp_path / "run", VALUES, config, **general))
     with pytest.raises(DataError, match=reason):
-        rows_of(run)
+        read_headline_values(run)
 
 
 def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
     path = run_of(tmp_path / "run", VALUES)
     (path / "metrics.json").unlink()
     with pytest.raises(DataError, match="has not ended"):
-        rows_of(SavedRun.open(path))
+        read_headline_values(SavedRun.open(path))

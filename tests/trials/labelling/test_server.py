@@ -12,7 +12,7 @@ from aiohttp import web
 
 from judgegym.judges.core.seeding import derive
 from judgegym.statistics.corrected import LabelCount
-from judgegym_trials.labelling.server import app_of, in_words
+from judgegym_trials.labelling.server import in_words, make_app
 from judgegym_trials.labelling.session import LabelPlan, Precision, Session
 from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.trials.labelling.made import run_of, session_of
@@ -22,7 +22,7 @@ VALUES = (0.0, 1.0, 0.5, 1.0)
 
 @asynccontextmanager
 async def served(session: Session) -> AsyncIterator[aiohttp.ClientSession]:
-    runner = web.AppRunner(app_of(session, "secret"), access_log=None)
+    runner = web.AppRunner(make_app(session, "secret"), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as client:

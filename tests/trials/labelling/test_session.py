@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.reports.labels.file import read_labels, strata_of
+from judgegym.reports.labels.file import assign_strata, read_labels
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.labelling.session import PILOT, LabelPlan, Session
-from tests.trials.labelling.made import lines_of, run_of, session_of
+from tests.trials.labelling.made import iter_live_lines, run_of, session_of
 
 VALUES = tuple(float(number % 3 == 0) for number in range(60))
 
@@ -42,7 +42,7 @@ def test_the_draw_is_written_first_and_more_rows_extend_it(run: Path) -> None:
     with session_of(run, LabelPlan(9)) as session:
         assert len(first) == 5 and len(first + label_all(session, "ann")) == 9
         assert session.order[:5] == first
-    assert "drawn" in lines_of(run / "labels.jsonl")[0]
+    assert "drawn" in iter_live_lines(run / "labels.jsonl")[0]
     other = run_of(run.parent / "other", VALUES[::-1])
     with session_of(other, LabelPlan(5), seed=1) as session:
         assert label_all(session, "ann") != first
@@ -81,7 +81,7 @@ def test_by_score_the_first_rows_of_the_draw_have_each_value_as_often_as_the_run
 def test_strata_are_values_or_fifths_and_none_is_tiny(
     values: list[float], sizes: dict[str, int]
 ) -> None:
-    found = strata_of({str(number): value for number, value in enumerate(values)})
+    found = assign_strata({str(number): value for number, value in enumerate(values)})
     assert Counter(found.values()) == sizes
 
 
@@ -117,7 +117,7 @@ def test_undo_gives_the_row_again_and_who_cannot_tell_leaves_it_to_others(run: P
         assert label(session, "ben") == first
     labels = read_labels(run / "labels.jsonl")
     assert [(uid, who) for uid, who in labels.given] == [(first, "ann"), (first, "ben")]
-    assert len(lines_of(run / "labels.jsonl")) == 9, "nothing is overwritten"
+    assert len(iter_live_lines(run / "labels.jsonl")) == 9, "nothing is overwritten"
 
 
 def test_the_order_of_the_responses_is_mixed_and_the_same_each_time(run: Path) -> None:

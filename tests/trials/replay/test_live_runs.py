@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.recorded_calls import read_ledger
 from tests.command import RunFiles, serving, write_lines
-from tests.core.datasets.scoring import samples_of, score
+from tests.core.datasets.scoring import make_samples, score
 from tests.scripted import ScriptedEndpoint
 from tests.trials.replay.recorded import choose, replay, steady_judge
 
@@ -75,7 +75,7 @@ def parts(**settings: Settings) -> Settings:
 
 def assert_equal_runs(replayed: Path, live: Path) -> None:
     """Both runs have the same samples and failures but for `run`, and the same calls and cost."""
-    one, other = (RunFiles(run_directory_of(path)) for path in (replayed, live))
+    one, other = (RunFiles(locate_run_directory(path)) for path in (replayed, live))
     assert one.without_run() == other.without_run()
     assert [{**line, "run": 0} for line in one.failures] == [
         {**line, "run": 0} for line in other.failures
@@ -130,7 +130,7 @@ def test_a_jury_of_unlike_judges_with_failures_is_the_live_one(live: LiveRuns, r
     live_run = live("live", {"judges": parts(**given), "jury_rule": rule, "jury_quorum": 2})
     replayed = live.replayed("replayed", *runs, "--jury", rule, "--jury_quorum", 2)
     assert_equal_runs(replayed, live_run)
-    assert RunFiles(run_directory_of(replayed)).failures or rule != "unanimous"
+    assert RunFiles(locate_run_directory(replayed)).failures or rule != "unanimous"
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_a_preset_of_a_cascade_escalates_in_use_what_the_command_said(live: Live
     assert_equal_runs(live.replayed("replayed", *runs, "--cascade", f"@{preset}"), out)
     escalated = {
         sample["uid"]: sample["detail"]["components"].get("cascade.escalated")
-        for sample in samples_of(out)
+        for sample in make_samples(out)
     }
     assert sum(map(bool, escalated.values())) > 20
     listed = replay(*runs, "--cascade", f"@{preset}", "--json", numbers)

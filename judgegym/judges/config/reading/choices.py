@@ -18,8 +18,8 @@ from judgegym.judges.config.composed import (
     ComposedSettings,
     compose,
     composed_sections,
+    expand_choices,
     json_defaults,
-    with_all_choices,
 )
 from judgegym.judges.config.fields import DeclaredSetting, Values, declared_settings
 from judgegym.judges.config.presets import config_file, read_yaml
@@ -110,8 +110,8 @@ def drop_unchosen(
     notes: list[str] = []
     kept = list(sources)
     for prefix, model in composed_sections(settings_type):
-        unchosen = with_all_choices(model).model_fields.keys() - model.model_fields.keys()
-        defaults = json_defaults(with_all_choices(model), unchosen)
+        unchosen = expand_choices(model).model_fields.keys() - model.model_fields.keys()
+        defaults = json_defaults(expand_choices(model), unchosen)
         for place, source in enumerate(kept):
             names = [name for name in source.values if name.removeprefix(prefix) in unchosen]
             kept[place] = source.without(*names)
@@ -185,7 +185,7 @@ def chosen_settings(settings_type: type[SettingsT], argv: Sequence[str]) -> type
     return compose(settings_type, learn_choices(settings_type, argv))
 
 
-def help_of_choices(
+def describe_choices(
     settings_type: type[BaseModel], argv: Sequence[str]
 ) -> Iterator[tuple[str, ChoiceHelp]]:
     """What `--help` says about the choices that a command line makes, with the prefix of the names of settings.
@@ -200,7 +200,7 @@ def help_of_choices(
             if (word := _typed(f"{prefix}{name}", argv)) is not None
         }
         try:
-            choice = model.help_of_choice(values)
+            choice = model.describe_choice(values)
             if choice is not None:
                 yield prefix, choice
         except ValueError as error:

@@ -17,10 +17,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.judges.config.composed import ChoiceHelp, composed_sections, with_all_choices
+from judgegym.judges.config.composed import ChoiceHelp, composed_sections, expand_choices
 from judgegym.judges.config.fields import DeclaredSetting, alternatives, declared_settings, in_words
 from judgegym.judges.config.presets import bundled
-from judgegym.judges.config.reading.choices import chosen_settings, help_of_choices
+from judgegym.judges.config.reading.choices import chosen_settings, describe_choices
 
 HelpDetail = Literal["common", "all"]
 _WIDEST = 100
@@ -82,11 +82,11 @@ def help_page(
         SettingsError: there is no judge as the words name it.
     """
     chosen = chosen_settings(settings_type, words)
-    for prefix, choice in help_of_choices(settings_type, words):
+    for prefix, choice in describe_choices(settings_type, words):
         if detail == "common":
-            return _page_of_choice(chosen, prefix, choice, usage=usage)
+            return _render_choice_page(chosen, prefix, choice, usage=usage)
     settings_type = chosen
-    settings = in_order_of_use(declared_settings(settings_type, verb=verb), most_used)
+    settings = sort_by_use(declared_settings(settings_type, verb=verb), most_used)
     listed = [setting for setting in settings if detail == "all" or _is_listed(setting, most_used)]
     more = len(settings) - len(listed)
     there = {setting.group for setting in listed}
@@ -99,7 +99,7 @@ def help_page(
     )
 
 
-def _page_of_choice(
+def _render_choice_page(
     settings_type: type[BaseModel], prefix: str, choice: ChoiceHelp, *, usage: str
 ) -> str:
     """The help of a judge, as a command has it."""
@@ -156,7 +156,7 @@ def _further(settings_type: type[BaseModel], more: int, verb: str | None) -> Ite
                 yield f"--{prefix}{name}{found}."
 
 
-def in_order_of_use(
+def sort_by_use(
     settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()
 ) -> list[DeclaredSetting]:
     """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
@@ -181,7 +181,7 @@ def flags_parser(
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--help", action="store_true", help="List the most used settings.")
     parser.add_argument("--help_all", action="store_true", help="List all settings.")
-    for setting in declared_settings(with_all_choices(settings_type), verb=verb):
+    for setting in declared_settings(expand_choices(settings_type), verb=verb):
         about = setting.about.partition(". ")[0].replace("%", "%%")
         if setting.is_switch:
             parser.add_argument(f"--{setting.name}", action="store_true", help=about)

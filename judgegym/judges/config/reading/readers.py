@@ -13,7 +13,7 @@ from pydantic_settings import CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
 from judgegym.judges.config.explaining import explain_flag, suggestion
-from judgegym.judges.config.fields import Values, declared_settings, section_of
+from judgegym.judges.config.fields import Values, declared_settings, find_section
 from judgegym.judges.config.presets import default_name, read_yaml
 from judgegym.llm.errors import SettingsError
 
@@ -36,7 +36,7 @@ def flatten_sections(
             raise SettingsError(
                 f"{prefix}{name!r} ({where}): unknown setting: a name is text without a dot"
             )
-        section = section_of(model, name)
+        section = find_section(model, name)
         if section is not None and isinstance(value, dict):
             found |= flatten_sections(section, value, where, f"{prefix}{name}.")
         else:
@@ -61,7 +61,7 @@ def read_command_line(
         SettingsError: an unknown flag, or a value that cannot be read.
     """
     try:
-        words = _with_switches(settings_type, argv)
+        words = _convert_switches(settings_type, argv)
         return CliSettingsSource[Any](
             cast(Any, settings_type), cli_exit_on_error=False, cli_prog_name=prog
         )(args=words)()
@@ -71,7 +71,7 @@ def read_command_line(
         raise SettingsError(explain_flag(settings_type, str(error), argv, verb)) from None
 
 
-def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
+def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
     """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
 
     A flag of a yes or no that stands without a value is true.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
-from judgegym.datasets.files.shards import merge_shards, shards_of
+from judgegym.datasets.files.shards import list_shards, merge_shards
 from judgegym.llm.errors import DataError
 from tests.core.datasets.files.verdicts import ONE, SEVERAL, write
 
@@ -41,7 +41,7 @@ def load(path: Path, count: int) -> DataSet:
 def shard(
     rows: DataSet, out: Path, count: int, columns: AddedColumns, starts: list[int] | None = None
 ) -> None:
-    for each in shards_of(count):
+    for each in list_shards(count):
         write(out, each.path(out), columns, numbers=each.rows(len(rows), starts), rows=rows)
 
 
@@ -79,7 +79,7 @@ def test_shards_merge_to_the_bytes_of_one_run(
 def test_shards_that_do_not_fit_are_named(tmp_path: Path, ending: str) -> None:
     rows, out = load(tmp_path / "rows.jsonl", 20), tmp_path / f"scored{ending}"
     shard(rows, out, 4, ONE)
-    first, second, third, fourth = (each.path(out) for each in shards_of(4))
+    first, second, third, fourth = (each.path(out) for each in list_shards(4))
 
     def fails(message: str) -> None:
         with pytest.raises(DataError, match=message):

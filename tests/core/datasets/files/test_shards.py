@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.data.rows import load_rows
-from judgegym.datasets.files.shards import ShardSetting, group_starts, shards_of
+from judgegym.datasets.files.shards import ShardSetting, group_starts, list_shards
 from judgegym.llm.errors import DataError
 
 
@@ -25,7 +25,7 @@ def test_every_row_is_in_one_shard_and_no_group_is_divided(
     total: int, count: int, starts: set[int] | None
 ) -> None:
     begins = None if starts is None else sorted({0, *(start for start in starts if start < total)})
-    ranges = [shard.rows(total, begins) for shard in shards_of(count)]
+    ranges = [shard.rows(total, begins) for shard in list_shards(count)]
     assert [row for rows in ranges for row in rows] == list(range(total))
     assert all(first.stop == second.start for first, second in pairwise(ranges))
     if begins is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.score.command import MOST_USED
-from judgegym.engine.runs.directory import run_directory_of
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.engine.runs.directory import locate_run_directory
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.command import serving
 from tests.core.datasets.scoring import Scoring, by_points, response_in, score
@@ -39,7 +39,7 @@ def test_a_run_of_rows_with_a_response_each(command: Scoring) -> None:
 
     again = command("--category_column=source")
     assert (again.code, "--resume" in again.err) == (2, True), "a run is not overwritten"
-    ended = score("--config", run_directory_of(command.out) / "config.yaml", "--resume")
+    ended = score("--config", locate_run_directory(command.out) / "config.yaml", "--resume")
     assert (ended.code, command.out.read_bytes()) == (0, before), ended.said
     changed = command(
         "--category_column=source",
@@ -195,8 +195,8 @@ def test_help_lists_the_most_used_settings_in_their_order() -> None:
         for line in ended.out.splitlines()
         if line.startswith("  --")
     ]
-    of_rubrics = AnyJudgeSettings.with_choices(["judge=rubric"]).model_fields
-    others = with_all_choices(AnyJudgeSettings).model_fields.keys() - of_rubrics
+    of_rubrics = AnyJudgeSettings.add_choices(["judge=rubric"]).model_fields
+    others = expand_choices(AnyJudgeSettings).model_fields.keys() - of_rubrics
     assert flags == [name for name in MOST_USED if name not in others]
     assert "--strictness" in score("--judge=aspect", "--help_all").out
     assert "other:" not in score("--help_all").out

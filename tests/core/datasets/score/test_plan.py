@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.engine.plan import estimate as estimating
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON
@@ -173,9 +173,9 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
     with serving(verdict) as judge:
         flags = ["--out", f"{out}", f"--judge_base_url={judge.base_url}", *words]
         assert score(data, *flags, "--budget_calls=7").code == 3
-        before = {path: path.read_bytes() for path in run_directory_of(out).iterdir()}
+        before = {path: path.read_bytes() for path in locate_run_directory(out).iterdir()}
         plan = planned(data, [*flags, "--resume", "--budget_calls=19"])
-        assert {path: path.read_bytes() for path in run_directory_of(out).iterdir()} == before
+        assert {path: path.read_bytes() for path in locate_run_directory(out).iterdir()} == before
         assert plan.calls == Count(13, 13, 13)
         assert plan.words["budget"] == "19 calls are not enough", "seven are spent"
         assert plan.words["assumed"].startswith("a judge's reply of 5 tokens"), (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
 from judgegym.reports import __main__ as report_command
@@ -18,7 +18,7 @@ from judgegym.reports.compare import __main__ as compare_command
 from judgegym.reports.results.folder import runs_in
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.rows import run_contents
-from judgegym.reports.view.entries import entry_of
+from judgegym.reports.view.entries import make_entry
 from judgegym.statistics.intervals import mean_interval
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.core.datasets.scoring import by_points, rated, score
@@ -82,7 +82,7 @@ def compare(*words: object) -> Ended:
 
 
 def details(out: Path) -> Mapping[str, Any]:
-    _, items = run_contents(run_directory_of(out))
+    _, items = run_contents(locate_run_directory(out))
     return {summary["id"]: objects(detail) for summary, detail in items()}
 
 
@@ -110,7 +110,7 @@ def test_the_page_shows_each_response_with_the_calls_that_judged_it(
         assert completion.text in asked_about(detail), (
             "also of a row that shares the judgment of an equal one"
         )
-    ledger = list(read_calls(run_directory_of(out)))
+    ledger = list(read_calls(locate_run_directory(out)))
     assert len(ledger) == (12 if words else 24)
 
 
@@ -130,7 +130,7 @@ def test_the_worst_come_first_and_a_file_names_its_run(
     tmp_path: Path, judge: ScriptedEndpoint
 ) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
-    head, items = run_contents(run_directory_of(out))
+    head, items = run_contents(locate_run_directory(out))
     values = [summary["value"] for summary, _ in items()]
     assert None not in values and values == sorted(value for value in values if value is not None)
     assert head["kind"] == "responses" and head["total"] == 24
@@ -139,7 +139,7 @@ def test_the_worst_come_first_and_a_file_names_its_run(
         "Distribution of scores",
     }
 
-    page = run_directory_of(out) / "report.html"
+    page = locate_run_directory(out) / "report.html"
     assert report(out).code == 0 and page.is_file()
     page.unlink()
     out.unlink()  # as of a run that was stopped
@@ -162,7 +162,7 @@ def test_categories_have_intervals_over_prompts(
     out = scored(tmp_path / "scored.jsonl", judge, rows, "--category_column=source")
     charts = {
         chart["title"]: chart["description"]
-        for chart in run_contents(run_directory_of(out))[0]["charts"]
+        for chart in run_contents(locate_run_directory(out))[0]["charts"]
     }
     found = charts["Mean score by category"].partition("; a: ")[2]
     scores = [(place % 5) / 4 for place in range(8)]
@@ -178,7 +178,7 @@ def test_the_list_of_runs_has_a_scored_data_set_once(
 ) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     (run,) = runs_in(tmp_path)
-    entry = objects(entry_of(run, tmp_path))
+    entry = objects(make_entry(run, tmp_path))
     assert (entry.environment, entry.policy, entry.metric, entry.rows.number) == (
         "score",
         "data",
@@ -186,9 +186,9 @@ def test_the_list_of_runs_has_a_scored_data_set_once(
         24,
     )
     assert entry.is_comparable and entry.data == "data.jsonl"
-    (run_directory_of(out) / "metrics.json").unlink()
+    (locate_run_directory(out) / "metrics.json").unlink()
     (run,) = runs_in(tmp_path)
-    unfinished = objects(entry_of(run, tmp_path))
+    unfinished = objects(make_entry(run, tmp_path))
     assert (unfinished.environment, unfinished.policy, unfinished.judge) == (
         "score",
         "data",
@@ -212,7 +212,7 @@ def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoin
     )
     assert ended.code == 0, ended.said
     found = json.loads((tmp_path / "c.json").read_text("utf-8"))
-    runs = [SavedRun.open(run_directory_of(path)) for path in (first, second)]
+    runs = [SavedRun.open(locate_run_directory(path)) for path in (first, second)]
     headlines = [run.headline.value for run in runs if run.headline is not None]
     (difference,) = found["differences"]
     assert (found["rows"], found["item"], found["unit"]) == (24, "response", "prompt")

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from judgegym.datasets.files.own_text import without_keys
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.datasets.files.own_text import remove_keys
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare import __main__ as compare_command
 from tests import listwise
@@ -145,16 +145,16 @@ def test_the_run_has_the_responses_as_the_policys_run_has_them(tmp_path: Path) -
         "task_digest",
     )  # what it has cost is the policy's run's
     for name in ("samples.jsonl", "failures.jsonl"):
-        lines = [read_rows(run_directory_of(path) / name) for path in (one, other)]
+        lines = [read_rows(locate_run_directory(path) / name) for path in (one, other)]
         assert lines[0]
         stripped = [
             [{k: v for k, v in line.items() if k not in of_policy} for line in each]
             for each in lines
         ]
         assert stripped[0] == stripped[1]
-    general = RunFiles(run_directory_of(other)).report["config_general"]
+    general = RunFiles(locate_run_directory(other)).report["config_general"]
     assert general["model_name"] == "m on prompts"
-    assert general["answers_of"]["path"] == str(run_directory_of(one))
+    assert general["answers_of"]["path"] == str(locate_run_directory(one))
     assert [each["name"] for each in general["answers_of"]["datasets"]] == [
         str(tmp_path / "prompts.jsonl")
     ]
@@ -232,7 +232,7 @@ def test_a_row_keeps_its_own_text_but_for_the_judges_keys(tmp_path: Path) -> Non
     ],
 )
 def test_keys_are_taken_out_of_a_text_and_nothing_else(text: bytes, kept: bytes) -> None:
-    assert without_keys(text, "judge/x".__eq__) == kept
+    assert remove_keys(text, "judge/x".__eq__) == kept
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.score.numbers import score_table
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.judges.core.naming import MetricNames
 from judgegym.llm.cost.models import DEFAULT_JUDGE
 from judgegym.llm.wire import JSON
@@ -51,7 +51,7 @@ def pairs(*rows: tuple[str | Sequence[str], str | Sequence[str]]) -> list[dict[s
 
 
 def run_of(command: Scoring) -> SavedRun:
-    return SavedRun.open(run_directory_of(command.out))
+    return SavedRun.open(locate_run_directory(command.out))
 
 
 def test_responses_to_one_prompt_are_resampled_together_also_in_rows_of_their_own(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.llm.wire import JSON
 from tests.command import RunFiles, write_lines
 from tests.core.datasets.scoring import read_rows, score
@@ -34,7 +34,7 @@ def test_a_rule_asks_nobody_and_has_no_score_where_it_cannot_say(tmp_path: Path)
         "the rule cannot say: the text has no number",
         "the rule cannot say: the row has no reference, and rule_expected is not set",
     ]
-    run = RunFiles(run_directory_of(out))
+    run = RunFiles(locate_run_directory(out))
     assert run.report["config_general"]["judge_model_name"] == "rule-number"
     assert run.metrics["mean_score"] == 0.5 and not any(
         "cost" in name or "calls" in name for name in run.metrics

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.files.shards import shards_of
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.datasets.files.shards import list_shards
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import Scoring, rated, read_rows, samples_of, score
+from tests.core.datasets.scoring import Scoring, make_samples, rated, read_rows, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [
@@ -55,7 +55,7 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     )
     whole, out = tmp_path / f"whole.{ending}", tmp_path / f"scored.{ending}"
     assert score(data, "--out", whole, *flags).code == 0
-    for shard in shards_of(COUNT):
+    for shard in list_shards(COUNT):
         part = score(data, "--out", out, f"--shard={shard}", *flags)
         assert part.code == 0
         assert (
@@ -73,7 +73,7 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     )
     assert len(judge.requests) == asked
     assert out.read_bytes() == whole.read_bytes()
-    merged, one = run_directory_of(out), run_directory_of(whole)
+    merged, one = locate_run_directory(out), locate_run_directory(whole)
     for name in ("samples.jsonl", "failures.jsonl"):
         assert of_rows(merged / name) == of_rows(one / name)
     results = [SavedRun.open(path) for path in (merged, one)]
@@ -95,11 +95,11 @@ def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None
     data = write_lines(tmp_path / "data.jsonl", ROWS)
     flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1", "--group_by=prompt")
     out = tmp_path / "scored.jsonl"
-    for shard in shards_of(4):
+    for shard in list_shards(4):
         score(data, "--out", out, f"--shard={shard}", *flags)
-    assert [len(read_rows(shard.path(out))) for shard in shards_of(4)] == [4, 4, 4, 5]
+    assert [len(read_rows(shard.path(out))) for shard in list_shards(4)] == [4, 4, 4, 5]
     score(data, "--out", out, "--merge=4")
-    assert [row["uid"] for row in samples_of(out)] == [
+    assert [row["uid"] for row in make_samples(out)] == [
         f"row-{n + 1}" for n in range(17) if n % 5 != 4
     ]
 
@@ -113,12 +113,12 @@ def test_there_may_be_more_shards_than_rows(
     whole = tmp_path / f"whole.{ending}"
     for words in [
         ("--out", whole),
-        *(("--out", out, f"--shard={shard}") for shard in shards_of(5)),
+        *(("--out", out, f"--shard={shard}") for shard in list_shards(5)),
     ]:
         ended = score(data, *words, f"--judge_base_url={judge.base_url}")
         assert ended.code == 0, ended.said
-    empty = SavedRun.open(run_directory_of(shards_of(5)[0].path(out)))
-    assert (empty.headline, len(samples_of(shards_of(5)[0].path(out)))) == (None, 0)
+    empty = SavedRun.open(locate_run_directory(list_shards(5)[0].path(out)))
+    assert (empty.headline, len(make_samples(list_shards(5)[0].path(out)))) == (None, 0)
     assert score(data, "--out", out, "--merge=5").code == 0
     assert out.read_bytes() == whole.read_bytes()
 
@@ -129,7 +129,7 @@ def test_a_shard_whose_run_was_stopped_is_not_merged(
 ) -> None:
     """Its lines may say more than its file, which an earlier command has written."""
     command = Scoring(tmp_path, judge)
-    for shard in shards_of(2):
+    for shard in list_shards(2):
         command(f"--shard={shard}", "--max_judge_error_rate=1", rows=ROWS)
     # Of 17 calls, which its ledger has: it stops at once.
     assert (
@@ -148,7 +148,7 @@ def test_shards_of_different_settings_are_not_merged(
     tmp_path: Path, judge: ScriptedEndpoint
 ) -> None:
     command = Scoring(tmp_path, judge)
-    for shard, rubric in zip(shards_of(2), ("Is it right?", "Is it short?"), strict=True):
+    for shard, rubric in zip(list_shards(2), ("Is it right?", "Is it short?"), strict=True):
         command(f"--shard={shard}", f"--rubric={rubric}", rows=ROWS[:4])
     ended = command("--merge=2")
     assert (ended.code, command.out.exists()) == (2, False)
@@ -164,5 +164,5 @@ def test_what_is_wrong_with_a_shard_is_said_in_one_line(tmp_path: Path) -> None:
     assert "expected one of them" in score(data, "--out", out, "--shard=1/3", "--merge=3").said
     ended = score(data, "--out", out, "--merge=3")
     assert (ended.code, "3 of 3 shards are not in" in ended.said) == (2, True)
-    assert not run_directory_of(out).exists()
+    assert not locate_run_directory(out).exists()
     assert json.loads(data.read_text().splitlines()[0]) == ROWS[0]

@@ -11,12 +11,12 @@ import pyarrow.parquet
 import pytest
 
 from judgegym.datasets.files.writer import read_scored
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.reports.__main__ import main as report
 from tests.aspects import saying
 from tests.checklists import saying as checking
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import Scoring, read_rows, samples_of, score
+from tests.core.datasets.scoring import Scoring, make_samples, read_rows, score
 
 ASPECTS = ("--judge=aspect", "--aspects=correctness,harmfulness")
 CHECKLIST = ("--judge=checklist", "--criteria_per_call=1")
@@ -91,7 +91,7 @@ def test_metrics_summary_and_page_are_by_aspect(tmp_path: Path) -> None:
     summary = " ".join(ended.out.split())
     assert "aspects: passes correctness 50.0 % 95 %:" in summary
     assert report([str(scoring.out)]) == 0
-    page = (run_directory_of(scoring.out) / "report.html").read_text("utf-8")
+    page = (locate_run_directory(scoring.out) / "report.html").read_text("utf-8")
     assert "Aspects" in page and "harmfulness" in page
 
 
@@ -155,7 +155,7 @@ def test_criteria_of_single_rows_are_a_list_of_objects_and_their_tags_metrics(
     ]
     assert [each["value"] for each in second["judge/criteria"]] == [1.0, 0.0]
     assert [each["points"] for each in third["judge/criteria"]] == [-3.0, 1.0]
-    metrics = json.loads((run_directory_of(out) / "metrics.json").read_text())["results"]["all"]
+    metrics = json.loads((locate_run_directory(out) / "metrics.json").read_text())["results"]["all"]
     assert metrics["eval/tag_score_axis_accuracy"] == 1.0
     assert not [name for name in metrics if "met_rate" in name]
 
@@ -185,8 +185,8 @@ def test_a_run_of_an_older_version_gets_the_columns_without_a_call(tmp_path: Pat
     with serving(saying(lambda aspect, submission: "2" not in submission)) as judge:
         scoring = Scoring(tmp_path, judge)
         assert scoring(*ASPECTS, rows=ROWS).code == 0
-        run, calls = run_directory_of(scoring.out), len(judge.requests)
-        older = [{**line, "detail": {**line["detail"]}} for line in samples_of(scoring.out)]
+        run, calls = locate_run_directory(scoring.out), len(judge.requests)
+        older = [{**line, "detail": {**line["detail"]}} for line in make_samples(scoring.out)]
         for line in older:
             del line["detail"]["verdicts"], line["detail"]["tags"]
         write_lines(run / "samples.jsonl", older)

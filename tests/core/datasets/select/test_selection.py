@@ -36,7 +36,9 @@ def gathered(prompts: Sequence[Sequence[Scored]]) -> list[Group]:
     for row, (group, responses) in enumerate(zip(groups, prompts, strict=True)):
         for place, (score, text) in enumerate(responses):
             status = OK if score is not None else FAILED[place % len(FAILED)]
-            group.candidates.append(ResponseCandidate.of(row, place, score, status, text))
+            group.candidates.append(
+                ResponseCandidate.from_response(row, place, score, status, text)
+            )
     return groups
 
 

@@ -15,10 +15,10 @@ import pytest
 from judgegym.engine.runs.directory import (
     DirectoryLock,
     RunDirectory,
+    make_response_uid,
+    make_row_uid,
     new_path,
-    response_of_uid,
-    uid_of_response,
-    uid_of_row,
+    parse_response_uid,
 )
 from judgegym.engine.runs.lines import RawLine
 from judgegym.llm.errors import RunDirectoryError
@@ -242,17 +242,17 @@ def _take_often(directory: Path, inside: Path) -> int:
 
 
 def test_ids_count_from_one() -> None:
-    assert (uid_of_row(16), uid_of_response(16, 1)) == ("row-17", "row-17/2")
+    assert (make_row_uid(16), make_response_uid(16, 1)) == ("row-17", "row-17/2")
 
 
 @pytest.mark.parametrize(("row", "number"), [(0, None), (16, None), (0, 0), (999_999, 63)])
 def test_an_id_is_read_as_it_was_written(row: int, number: int | None) -> None:
-    uid = uid_of_row(row) if number is None else uid_of_response(row, number)
-    assert response_of_uid(uid) == (row, number)
+    uid = make_row_uid(row) if number is None else make_response_uid(row, number)
+    assert parse_response_uid(uid) == (row, number)
 
 
 @pytest.mark.parametrize(
     "uid", ["row-0", "row-01", "row-1/0", "row-1/", "row-a", "arena-1", "row-1\n", 1, None]
 )
 def test_any_other_id_is_none_of_a_response(uid: object) -> None:
-    assert response_of_uid(uid) is None
+    assert parse_response_uid(uid) is None

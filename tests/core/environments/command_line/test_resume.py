@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from judgegym.environments.command_line.arguments import resume_command, without_retry_failed
+from judgegym.environments.command_line.arguments import drop_retry_failed, resume_command
 from judgegym.environments.command_line.program import CommandLine, Program
 from tests.core.engine.loading import loaded_from
 
@@ -19,7 +19,7 @@ def _as_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def typed(*settings: str) -> CommandLine:
-    return CommandLine(Program.of_script(), "evaluate", settings)
+    return CommandLine(Program.from_script(), "evaluate", settings)
 
 
 RUN = "--env.data_dir_to_save_evals=runs/x"
@@ -111,7 +111,7 @@ def test_resume_command_leaves_keys_out_and_says_so(
 def test_command_that_finishes_a_run_retries_not_only_failed_rows(
     given: list[str], expected: list[str]
 ) -> None:
-    assert without_retry_failed(typed(*given)).settings == expected
+    assert drop_retry_failed(typed(*given)).settings == expected
 
 
 def test_resume_command_of_a_console_script_is_the_one_that_was_typed() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.engine.completions import Completion
 from judgegym.environments.contract import call_judge
-from judgegym.environments.rollouts.judging import judge_completions_of, judge_each
+from judgegym.environments.rollouts.judging import judge_each, judge_row_completions
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.core.environments.rollouts_of import judgment, rollout
 from tests.core.environments.words import Word, WordsEnv, opened
@@ -117,7 +117,7 @@ async def test_a_policy_that_gains_by_malformed_completions_is_told_of_once(
 ) -> None:
     async with opened("unused", *flags, verb="serve", env_type=BelowZero) as (env, _):
         for _ in range(2):
-            _, rewards, _ = await judge_completions_of(
+            _, rewards, _ = await judge_row_completions(
                 env, Word("w"), [(Completion(said),), (Completion(""),)]
             )
     assert rewards == (-1.0 if said == "wrong" else 0.0, 0.0)

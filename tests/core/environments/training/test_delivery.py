@@ -13,7 +13,7 @@ import pytest
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.training import connection, rollout_api
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.delivery import Arrival, Outbox, by_counters
+from judgegym.environments.training.delivery import Arrival, Outbox, compare_counters
 from judgegym.environments.training.rollout_api import ApiStatus, RolloutApi
 from judgegym.llm import wire
 from tests.scripted import Recorded, Reply
@@ -48,7 +48,7 @@ def test_counters_tell_whether_a_group_arrived(
     before: ApiStatus, after: ApiStatus, expected: Arrival
 ) -> None:
     """Batches of four sequences, groups of two."""
-    assert by_counters(before, after, posted=1, group_size=2, batch_size=4) == expected
+    assert compare_counters(before, after, posted=1, group_size=2, batch_size=4) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_counters_tell_of_a_list_only_that_all_of_it_arrived_or_nothing(
     after: ApiStatus, expected: Arrival
 ) -> None:
     """Three groups of two, batches of four sequences."""
-    assert by_counters(status(0, 3), after, posted=3, group_size=2, batch_size=4) == expected
+    assert compare_counters(status(0, 3), after, posted=3, group_size=2, batch_size=4) == expected
 
 
 @dataclass

@@ -12,8 +12,8 @@ from judgegym.eval_environments.arena import standings
 from judgegym.eval_environments.arena.standings import (
     LOOKED_AT,
     TextStyle,
+    measure_style,
     style_difference,
-    style_of,
 )
 from judgegym.llm.usage import count_tokens
 
@@ -49,14 +49,14 @@ def rows(share: float, count: int) -> list[list[float]]:
 
 
 def test_markdown_is_counted_outside_code_blocks_and_tokens_everywhere() -> None:
-    style = style_of(ANSWER)
+    style = measure_style(ANSWER)
     assert (style.headers, style.list_items, style.bold) == (2, 3, 2)
     assert style.tokens == count_tokens(ANSWER)
 
 
 def test_counts_of_an_answer_longer_than_what_is_looked_at_are_in_proportion() -> None:
     lines = "# a\n- b\n\n**c**\n"
-    whole, half = (style_of(lines * (2 * LOOKED_AT // len(lines) // part)) for part in (1, 2))
+    whole, half = (measure_style(lines * (2 * LOOKED_AT // len(lines) // part)) for part in (1, 2))
     assert half.headers == half.list_items == half.bold == LOOKED_AT // len(lines)
     assert (whole.headers, whole.list_items, whole.bold) == pytest.approx(
         (2 * half.headers,) * 3, rel=1e-3
@@ -64,7 +64,7 @@ def test_counts_of_an_answer_longer_than_what_is_looked_at_are_in_proportion() -
 
 
 def test_code_block_without_an_end_reaches_to_the_end() -> None:
-    style = style_of("# a\n```\n# b\n- c\n")
+    style = measure_style("# a\n```\n# b\n- c\n")
     assert (style.headers, style.list_items, style.bold) == (1, 0, 0)
 
 

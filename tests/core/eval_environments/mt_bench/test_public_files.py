@@ -38,4 +38,4 @@ def test_public_prompts_are_read_and_named_as_the_published_code_names_them() ->
             "q" if "math" in name else None,
         )
         turn = JudgeTask("q", ("q",), reference, baseline=baseline)
-        assert name in {look.template for look in judge_views(TurnTask.of([turn, turn]))}
+        assert name in {look.template for look in judge_views(TurnTask.from_turns([turn, turn]))}

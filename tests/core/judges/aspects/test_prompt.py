@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, criteria_of
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, format_criteria
 from tests.aspects import aspect_prompt
 
 SUBMISSION = "Mix both."
@@ -113,7 +113,7 @@ def test_the_sections_that_there_are(shown: dict[str, str], sections: list[str])
 
 
 def test_criteria_have_each_aspects_question_and_its_good_verdict() -> None:
-    lines = criteria_of(tuple(SUPPORTED_ASPECTS.values())).split("\n")
+    lines = format_criteria(tuple(SUPPORTED_ASPECTS.values())).split("\n")
     assert len(lines) == len(SUPPORTED_ASPECTS)
     for aspect, line in zip(SUPPORTED_ASPECTS.values(), lines, strict=True):
         assert (
@@ -124,7 +124,7 @@ def test_criteria_have_each_aspects_question_and_its_good_verdict() -> None:
 
 def test_criteria_have_weight_and_veto_where_an_aspect_has_them() -> None:
     safe = Aspect(name="safe", definition="Is it safe?", weight=2.5, veto=True)
-    assert criteria_of([safe]) == (
+    assert format_criteria([safe]) == (
         "- safe: Is it safe? Good: yes. Weight: 2.5. An answer that fails this is worse than any "
         "that does not."
     )

@@ -14,7 +14,7 @@ from judgegym.environments.command_line.arguments import load_settings, settings
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
-from judgegym.judges.config.composed import with_all_choices
+from judgegym.judges.config.composed import expand_choices
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
@@ -60,8 +60,7 @@ Command = tuple[Callable[[Sequence[str]], object], frozenset[str]]
 
 def _verb(env_type: type, verb: Verb) -> Command:
     known = frozenset(
-        each.name
-        for each in declared_settings(with_all_choices(settings_type(env_type)), verb=verb)
+        each.name for each in declared_settings(expand_choices(settings_type(env_type)), verb=verb)
     )
     return lambda argv: load_settings(env_type, argv, verb=verb), known
 
@@ -74,12 +73,12 @@ COMMANDS: dict[str, Command] = {
     "score": (
         lambda argv: load(ScoreSettings, argv, prog="score", verb=USED_BY),
         frozenset(
-            each.name for each in declared_settings(with_all_choices(ScoreSettings), verb=USED_BY)
+            each.name for each in declared_settings(expand_choices(ScoreSettings), verb=USED_BY)
         ),
     ),
     "judge-server": (
         lambda argv: load(RewardServerSettings, argv, prog="judge-server"),
-        frozenset(each.name for each in declared_settings(with_all_choices(RewardServerSettings))),
+        frozenset(each.name for each in declared_settings(expand_choices(RewardServerSettings))),
     ),
 }
 WITHOUT = {

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.judges.config.composed import with_all_choices
-from judgegym.judges.config.fields import section_of
+from judgegym.judges.config.composed import expand_choices
+from judgegym.judges.config.fields import find_section
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.config.removed import (
     REMOVED,
@@ -29,7 +29,7 @@ from judgegym.server.settings import RewardServerSettings
 from judgegym_trials.attacks.settings import AttackSettings
 
 COMMANDS: dict[str, type[Any]] = {
-    "serve": with_all_choices(settings_type(PromptsEnv)),
+    "serve": expand_choices(settings_type(PromptsEnv)),
     "score": ScoreSettings,
     "judge-server": RewardServerSettings,
     "attack": AttackSettings,
@@ -50,7 +50,7 @@ def places(model: type[BaseModel], setting: RemovedSetting, prefix: str = "") ->
     if removed_setting(model, setting.name) is setting:
         yield prefix + setting.name
     for name in model.model_fields:
-        section = section_of(model, name)
+        section = find_section(model, name)
         if section is not None:
             yield from places(section, setting, f"{prefix}{name}.")
 

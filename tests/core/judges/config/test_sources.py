@@ -95,10 +95,10 @@ def test_strongest_source_wins_and_is_named(
     number: int,
     source: str,
 ) -> None:
-    def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
+    def add_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
         return [*sources, SettingsSource("preset", {"main.number": 5})] if preset else sources
 
-    loaded = settings(*flags, env=env, yaml=yaml, reshape=with_preset)
+    loaded = settings(*flags, env=env, yaml=yaml, reshape=add_preset)
     assert loaded.settings.main.number == number
     (line,) = [line for line in loaded.lines() if line.name == "main.number"]
     assert line.value == str(number)

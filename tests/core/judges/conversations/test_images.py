@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from judgegym.judges.conversations.images import (
-    image_of_bytes,
+    decode_image,
     images_shown,
+    insert_images,
     read_image,
-    with_images,
 )
-from judgegym.judges.conversations.messages import turns_of, turns_of_items
-from judgegym.judges.conversations.turns import UnseenPart, images_of, transcript
+from judgegym.judges.conversations.messages import parse_items, parse_turns
+from judgegym.judges.conversations.turns import UnseenPart, list_images, transcript
 from judgegym.judges.core.tasks import JudgeTask
 from tests.pictures import data_url, png
 
@@ -63,7 +63,7 @@ def test_an_image_is_the_same_whatever_its_form(part: dict[str, Any], tmp_path: 
     with images_shown(tmp_path):
         image = read_image(part)
     assert (image.url, image.width, image.height) == (data_url(RED), 3, 2)
-    assert image.name == image_of_bytes(RED).name != image_of_bytes(png(3, 3)).name
+    assert image.name == decode_image(RED).name != decode_image(png(3, 3)).name
     assert RED.hex() not in repr(image) and BASE64 not in repr(image)
 
 
@@ -102,7 +102,7 @@ def test_an_address_is_kept_and_never_fetched() -> None:
 )
 def test_what_is_no_image_is_refused(value: object) -> None:
     with pytest.raises(UnseenPart, match="a part of type image"):
-        turns_of([{"role": "user", "content": [{"type": "image", "image": value}]}])
+        parse_turns([{"role": "user", "content": [{"type": "image", "image": value}]}])
 
 
 @pytest.mark.parametrize("name", ["missing.png", "notes.txt", "", ".", "\0.png", "empty.png"])
@@ -128,7 +128,7 @@ def test_of_files_images_alone_are_read(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_sides_are_read_from_the_header(data: bytes, kind: str, sides: tuple[int, int]) -> None:
-    image = image_of_bytes(data)
+    image = decode_image(data)
     assert image.url.startswith(f"data:image/{kind};base64,")
     assert ((image.width, image.height), image.data) == (sides, data)
 
@@ -140,11 +140,13 @@ def test_images_are_marked_in_order_and_nothing_else_looks_like_a_mark() -> None
         {"type": "text", "text": " IMAGE #2]."},
     ]
     tool = {"type": "tool_result", "content": [{"type": "text", "text": "[image 1]"}, ADDRESS]}
-    turns = turns_of([{"role": "user", "content": said}, {"role": "user", "content": [tool]}]) or ()
+    turns = (
+        parse_turns([{"role": "user", "content": said}, {"role": "user", "content": [tool]}]) or ()
+    )
     assert transcript(turns) == (
         "user: See [¦image 9] and [[image 1] IMAGE #2].\n\nuser: [¦image 1][image 2]"
     )
-    assert [image.url for image in images_of(turns)] == [URL, URL]
+    assert [image.url for image in list_images(turns)] == [URL, URL]
 
 
 @pytest.mark.parametrize(
@@ -153,14 +155,14 @@ def test_images_are_marked_in_order_and_nothing_else_looks_like_a_mark() -> None
 def test_no_image_is_read_where_none_is_shown(part: dict[str, Any]) -> None:
     with images_shown(shown=False):
         with pytest.raises(UnseenPart, match="would judge blind"):
-            turns_of([{"role": "user", "content": [part]}])
+            parse_turns([{"role": "user", "content": [part]}])
         with images_shown():
-            assert turns_of([{"role": "user", "content": [part]}])
+            assert parse_turns([{"role": "user", "content": [part]}])
 
 
 def test_images_beside_a_conversation_stand_before_those_of_its_first_message() -> None:
-    turns = turns_of([{"role": "user", "content": ["Is this ", ADDRESS, " [image 1]?"]}]) or ()
-    (turn,) = with_images({"images": [RED]}, turns)
+    turns = parse_turns([{"role": "user", "content": ["Is this ", ADDRESS, " [image 1]?"]}]) or ()
+    (turn,) = insert_images({"images": [RED]}, turns)
     assert turn.shown == "[image 1]Is this [image 2] [¦image 1]?"
     assert [image.url for image in turn.images] == [data_url(RED), URL]
 
@@ -171,7 +173,7 @@ def test_outputs_of_tools_have_images_in_the_responses_api() -> None:
         "call_id": "c",
         "output": [{"type": "input_image", "image_url": URL}],
     }
-    (turn,) = turns_of_items([item])
+    (turn,) = parse_items([item])
     assert (turn.shown, [image.url for image in turn.images]) == ("[image 1]", [URL])
 
 
@@ -181,14 +183,14 @@ def test_a_turn_is_a_message_again_with_its_images_where_they_stood() -> None:
         ADDRESS,
         {"type": "text", "text": "is what?"},
     ]
-    (turn,) = turns_of([{"role": "user", "content": content}]) or ()
+    (turn,) = parse_turns([{"role": "user", "content": content}]) or ()
     assert turn.message() == {"role": "user", "content": content}
     assert turn.asked()["content"] == "[image 1] is what?"
 
 
 def test_a_task_numbers_its_images_through_prompt_and_responses() -> None:
-    (asked,) = turns_of([{"role": "user", "content": [ADDRESS, "What?"]}]) or ()
-    trace = turns_of([{"role": "assistant", "content": ["It is ", ADDRESS, ADDRESS]}]) or ()
+    (asked,) = parse_turns([{"role": "user", "content": [ADDRESS, "What?"]}]) or ()
+    trace = parse_turns([{"role": "assistant", "content": ["It is ", ADDRESS, ADDRESS]}]) or ()
     text = transcript(trace)
     task = JudgeTask(
         asked.shown,
@@ -212,5 +214,5 @@ def test_a_task_numbers_its_images_through_prompt_and_responses() -> None:
         "[image 4]",
         "[image 5]",
     ]
-    other = JudgeTask(asked.shown, (text,), traces=(trace,), images=(image_of_bytes(RED),))
+    other = JudgeTask(asked.shown, (text,), traces=(trace,), images=(decode_image(RED),))
     assert len({each.key("j") for each in (task, other, JudgeTask(asked.shown, (text,)))}) == 3

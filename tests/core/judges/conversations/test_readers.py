@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from judgegym.judges.conversations.readers import trace_of, with_tools
-from judgegym.judges.conversations.tools import Tool, tools_of
+from judgegym.judges.conversations.readers import add_tools, parse_trace
+from judgegym.judges.conversations.tools import Tool, parse_tools
 from judgegym.judges.conversations.turns import Turn, transcript
 from judgegym.judges.rubrics.prompt import Rubric
 from tests.rubrics import rubric_prompt
@@ -55,20 +55,20 @@ def parts_of(turn: Turn, case: Json) -> list[object]:
     "case", [pytest.param(case, id=f"{case['talk']} {case['format']}") for case in CASES]
 )
 def test_a_conversation_is_shown_in_the_same_words_from_each_format(case: Json) -> None:
-    trace = trace_of(case["row"])
+    trace = parse_trace(case["row"])
     assert trace is not None
     assert [parts_of(turn, case) for turn in trace.turns] == case["turns"]
-    assert transcript(with_tools(trace.turns, trace.tools)) == case["shown"]
+    assert transcript(add_tools(trace.turns, trace.tools)) == case["shown"]
     assert trace.asked == case["asked"]
-    assert trace.tools == (tools_of(TOOLS) if "system (tools): " in case["shown"] else ())
+    assert trace.tools == (parse_tools(TOOLS) if "system (tools): " in case["shown"] else ())
 
 
 @pytest.mark.parametrize("talk", ["hostile", "quoting"])
 def test_no_text_forges_a_turn_or_a_section_of_a_prompt(talk: str) -> None:
-    trace = trace_of(ROWS[talk, "openai"])
+    trace = parse_trace(ROWS[talk, "openai"])
     assert trace is not None
     prompt, response = (
-        transcript(with_tools(trace.turns[: trace.asked], trace.tools)),
+        transcript(add_tools(trace.turns[: trace.asked], trace.tools)),
         trace.turns[trace.asked :],
     )
     asked = rubric_prompt(prompt, transcript(response), Rubric("Is it right?")).messages[-1][
@@ -134,15 +134,15 @@ def test_samples_of_inspect_are_read_as_it_writes_them() -> None:
         kinds[each["role"]].model_validate(each).model_dump(exclude_none=True)
         for each in row["messages"]
     ]
-    assert trace_of({**row, "messages": dumped}) == trace_of(row)
+    assert parse_trace({**row, "messages": dumped}) == parse_trace(row)
 
 
 def test_a_row_with_several_conversations_needs_the_name_of_one() -> None:
     row = {**OPENAI, **ROWS["tools", "trl"]}
     with pytest.raises(ValueError, match="some in completion, messages; name the column"):
-        trace_of(row)
-    assert trace_of(row, "messages") == trace_of(OPENAI)
-    assert trace_of({"text": "Hi"}) is None and trace_of(row, "conversations") is None
+        parse_trace(row)
+    assert parse_trace(row, "messages") == parse_trace(OPENAI)
+    assert parse_trace({"text": "Hi"}) is None and parse_trace(row, "conversations") is None
 
 
 def test_of_a_trace_with_branches_the_last_one_is_read() -> None:
@@ -155,7 +155,7 @@ def test_of_a_trace_with_branches_the_last_one_is_read() -> None:
         node(0, "user", "again"),
         node(2, "assistant", "B", sampled=True),
     ]
-    trace = trace_of({"nodes": nodes, "task": {}})
+    trace = parse_trace({"nodes": nodes, "task": {}})
     assert trace is not None
     assert [turn.text for turn in trace.turns] == ["Q", "again", "B"] and trace.asked == 2
 
@@ -178,7 +178,7 @@ def test_of_a_trace_with_branches_the_last_one_is_read() -> None:
     ],
 )
 def test_definitions_of_tools(given_tools: object, found: object) -> None:
-    assert tools_of(given_tools) == found
+    assert parse_tools(given_tools) == found
 
 
 def test_a_result_without_an_id_answers_the_first_call_that_has_none() -> None:
@@ -187,7 +187,7 @@ def test_a_result_without_an_id_answers_the_first_call_that_has_none() -> None:
         {"role": "tool", "content": "1", "name": "g"},
         *({"role": "tool", "content": "2"},) * 3,
     ]
-    trace = trace_of(
+    trace = parse_trace(
         {"prompt": "Q", "completion": [{"role": "assistant", "tool_calls": calls}, *results]}
     )
     assert trace is not None

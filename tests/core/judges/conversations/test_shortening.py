@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.conversations.messages import turns_of
+from judgegym.judges.conversations.messages import parse_turns
 from judgegym.judges.conversations.shortening import shorten
 from judgegym.judges.conversations.turns import transcript
 from tests.core.server.bodies import by_response
@@ -31,7 +31,7 @@ def result(text: str) -> Json:
 
 
 def said(*messages: Json) -> str:
-    return transcript(turns_of(list(messages)) or ())
+    return transcript(parse_turns(list(messages)) or ())
 
 
 def left_out(text: str) -> list[int]:

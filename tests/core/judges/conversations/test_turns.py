@@ -12,13 +12,13 @@ import pytest
 
 from judgegym.judges.conversations.messages import (
     ChatTurn,
-    answer_of,
-    text_of,
-    turns_of,
-    turns_of_items,
-    turns_of_transcript,
+    parse_items,
+    parse_transcript,
+    parse_turns,
+    render_completion,
+    render_conversation,
 )
-from judgegym.judges.conversations.readers import trace_of
+from judgegym.judges.conversations.readers import parse_trace
 from judgegym.judges.conversations.turns import (
     Turn,
     UnseenPart,
@@ -127,12 +127,12 @@ def test_conversations_are_texts() -> None:
         ChatTurn(role="assistant", tool_calls=[{"function": {"name": "f", "arguments": "{}"}}])
     ]
     assert (
-        text_of(chat(("system", "Be brief."), ("user", "Why?")))
+        render_conversation(chat(("system", "Be brief."), ("user", "Why?")))
         == "system: Be brief.\n\nuser: Why?"
     )
     talk = "assistant: Shall I look?\n\nuser: Do.\n\nassistant: So."
     answers = ("Because.", chat(*ASKED, ("assistant", "So.")), called)
-    assert [*map(answer_of, answers)] == ["Because.", talk, "[tool call: f({})]"]
+    assert [*map(render_completion, answers)] == ["Because.", talk, "[tool call: f({})]"]
 
 
 # All that a message can hold.
@@ -180,7 +180,7 @@ TEXT_PART, IMAGE = (
     ],
 )
 def test_all_that_a_message_says_is_written_out(message: dict[str, object], shown: str) -> None:
-    (turn,) = turns_of(message) or ()
+    (turn,) = parse_turns(message) or ()
     assert transcript([turn]) == shown
 
 
@@ -195,21 +195,21 @@ def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
         [{"type": "tool_result", "content": [TEXT_PART, IMAGE]}],
     ):
         with pytest.raises(UnseenPart, match="a message has a part"):
-            turns_of([{"role": "user", "content": "Hi"}, {"role": "user", "content": content}])
+            parse_turns([{"role": "user", "content": "Hi"}, {"role": "user", "content": content}])
 
 
 @pytest.mark.parametrize(
     "made", [CALL, [CALL], json.dumps([CALL]), [json.dumps(CALL), None], np.array([CALL])]
 )
 def test_tool_calls_are_read_in_each_form_of_a_table(made: object) -> None:
-    (turn,) = turns_of({"role": "assistant", "content": "", "tool_calls": made}) or ()
+    (turn,) = parse_turns({"role": "assistant", "content": "", "tool_calls": made}) or ()
     assert turn.shown == '[tool call: look up({"at":1})]'
 
 
 @pytest.mark.parametrize("made", ["look up(1)", 5, [5], True])
 def test_tool_calls_that_cannot_be_read_are_refused(made: object) -> None:
     with pytest.raises(UnseenPart, match="tool_calls that cannot be read"):
-        turns_of({"role": "assistant", "content": "Let me see.", "tool_calls": made})
+        parse_turns({"role": "assistant", "content": "Let me see.", "tool_calls": made})
 
 
 def test_results_of_tools_in_a_users_message_are_turns_of_tools() -> None:
@@ -220,7 +220,9 @@ def test_results_of_tools_in_a_users_message_are_turns_of_tools() -> None:
     ]
     said = {"role": "user", "content": [*results, {"type": "text", "text": "So?"}]}
     found = (
-        turns_of([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": calls}, said])
+        parse_turns(
+            [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": calls}, said]
+        )
         or ()
     )
     assert [(turn.heading, turn.text, turn.is_error) for turn in found[2:]] == [
@@ -229,7 +231,7 @@ def test_results_of_tools_in_a_users_message_are_turns_of_tools() -> None:
         ("user", "So?", None),
     ]
     end = {"role": "assistant", "content": "It is 42."}
-    trace = trace_of(
+    trace = parse_trace(
         [
             {"role": "user", "content": "Hi"},
             {"role": "assistant", "content": calls},
@@ -253,7 +255,7 @@ def test_results_of_tools_in_a_users_message_are_turns_of_tools() -> None:
     ],
 )
 def test_the_output_of_a_tool_is_a_text_parts_or_json(output: object, shown: str) -> None:
-    (turn,) = turns_of_items([{"type": "function_call_output", "output": output}])
+    (turn,) = parse_items([{"type": "function_call_output", "output": output}])
     assert turn.shown == turn.text == shown
 
 
@@ -263,11 +265,13 @@ def test_a_turn_is_written_as_the_message_that_it_was() -> None:
         {"role": "assistant", "content": "", "tool_calls": [CALL]},
         {"role": "tool", "content": "42", "tool_call_id": "c"},
     ]
-    found = turns_of(messages) or ()
+    found = parse_turns(messages) or ()
     assert [turn.message() for turn in found] == messages
     assert found[2].heading == "tool (look_up)"
     (lossy,) = (
-        turns_of({"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": {}}]})
+        parse_turns(
+            {"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": {}}]}
+        )
         or ()
     )
     with pytest.raises(UnseenPart, match="holds more than text and tool_calls"):
@@ -290,11 +294,11 @@ def test_a_turn_is_written_as_the_message_that_it_was() -> None:
     ],
 )
 def test_transcripts(text: str, turns: list[tuple[str, str]]) -> None:
-    assert turns_of_transcript(text) == tuple(text_turn(*turn) for turn in turns)
+    assert parse_transcript(text) == tuple(text_turn(*turn) for turn in turns)
 
 
 @pytest.mark.parametrize(
     "text", ["", "Q?", "Human: Q?", "Assistant: A.\n\nHuman: Q?", "So, Human: Q?\n\nAssistant: A."]
 )
 def test_other_texts_are_no_transcript(text: str) -> None:
-    assert turns_of_transcript(text) is None
+    assert parse_transcript(text) is None

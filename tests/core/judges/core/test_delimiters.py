@@ -3,7 +3,7 @@ import re
 import pytest
 
 from judgegym.judges.core import delimiters
-from judgegym.judges.core.delimiters import Delimiters, Lookalikes, delimit, without_tokens
+from judgegym.judges.core.delimiters import Delimiters, Lookalikes, break_tokens, delimit
 
 LOOKALIKES = Lookalikes("<|", "end of answer")
 
@@ -65,7 +65,7 @@ def test_a_quoted_prompt_is_searched_for_markers_and_stays_as_it_is() -> None:
 
 
 def test_a_text_outside_of_a_fence_has_broken_tokens_too() -> None:
-    assert without_tokens("My verdict: </s>") == "My verdict: <¦/s>"
+    assert break_tokens("My verdict: </s>") == "My verdict: <¦/s>"
 
 
 def test_the_tag_is_a_function_of_the_texts_alone() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from judgegym.judges.core.group import GroupJudgment
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.listwise.asking import about_tokens, divide
+from judgegym.judges.listwise.asking import divide, estimate_tokens
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
 from judgegym.llm.usage import count_tokens
@@ -202,4 +202,4 @@ def test_texts_of_which_tokenizers_make_many_tokens_count_as_many(
     character: str, tokens: int
 ) -> None:
     """Otherwise a completion of digits could make a prompt too long for the judge, and cost its group the verdicts."""
-    assert about_tokens(character * 1000) >= 1000 * tokens
+    assert estimate_tokens(character * 1000) >= 1000 * tokens

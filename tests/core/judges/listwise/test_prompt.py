@@ -18,12 +18,12 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import (
     DEFAULT_CRITERIA,
     ListwiseJudgeSettings,
+    count_suspects,
     draw_ids,
     listwise_prompt,
     one_scale,
     repair_request,
     shared_texts,
-    suspects_of,
 )
 from judgegym.llm.errors import SettingsError
 
@@ -90,8 +90,8 @@ def test_suspect_in_one_answer_gives_all_markers_a_tag_made_of_what_answers_shar
 def test_suspects_of_an_answer_are_its_own_and_those_of_what_is_shared() -> None:
     task = JudgeTask("Why <|im_end|>?", (), reference="[Reference]")
     assert (
-        suspects_of(shared_texts(task), "Because."),
-        suspects_of(shared_texts(task), "[Question] </s>"),
+        count_suspects(shared_texts(task), "Because."),
+        count_suspects(shared_texts(task), "[Question] </s>"),
     ) == (2, 4)
 
 

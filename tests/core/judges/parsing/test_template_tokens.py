@@ -8,7 +8,7 @@ import pytest
 from judgegym.judges.parsing.labels import binary_verdict
 from judgegym.judges.parsing.rubric_scores import feedback_score, feedback_text, is_strict_feedback
 from judgegym.judges.parsing.scores import rating
-from judgegym.llm.template_tokens import without_trailing_tokens
+from judgegym.llm.template_tokens import strip_trailing_tokens
 from tests import prompt_files
 
 TOKENS = [
@@ -60,7 +60,7 @@ def test_words_before_leaked_tokens_are_without_them() -> None:
     "text", ["", " ", "4", " 4 \n", "<|im_end|>4", "a <b>", "a < b|>", "x <|Not a token|>", "[INST"]
 )
 def test_a_text_that_ends_with_no_token_stays_as_it_is(text: str) -> None:
-    assert without_trailing_tokens(text) == text
+    assert strip_trailing_tokens(text) == text
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_text_that_ends_with_no_token_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_only_tokens_at_the_very_end_are_cut(text: str, cut: str) -> None:
-    assert without_trailing_tokens(text) == cut
+    assert strip_trailing_tokens(text) == cut
 
 
 def test_megabytes_of_tokens_and_white_space_return() -> None:
-    assert without_trailing_tokens("4" + "<pad> \n" * 200_000) == "4"
-    assert len(without_trailing_tokens(" " * 5_000_000 + "x")) == 5_000_001
+    assert strip_trailing_tokens("4" + "<pad> \n" * 200_000) == "4"
+    assert len(strip_trailing_tokens(" " * 5_000_000 + "x")) == 5_000_001

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
+from judgegym.judges.parsing.thinking import CLOSE, OPEN, cut_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 
 # Text in which tags, their look-alikes and characters that change their length in lower case are
@@ -120,7 +120,7 @@ def test_any_text_is_split_and_the_answer_stands_in_it(text: str, opened_by_temp
 )
 def test_megabytes_of_hostile_text_return(text: str, reason: str) -> None:
     assert split(text).reason == reason
-    assert len(after_thinking(text)) <= len(text)
+    assert len(cut_thinking(text)) <= len(text)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_megabytes_of_hostile_text_return(text: str, reason: str) -> None:
     ],
 )
 def test_after_thinking_is_the_text_after_the_last_closing_tag(text: str, own: str) -> None:
-    assert after_thinking(text) == own
+    assert cut_thinking(text) == own
 
 
 @verdict_parser

@@ -19,7 +19,7 @@ from judgegym.judges.parsing.labels import (
     choice_letter,
 )
 from judgegym.judges.parsing.rubric_scores import (
-    before_feedback,
+    cut_feedback,
     feedback_score,
     feedback_text,
     is_strict_object,
@@ -31,7 +31,7 @@ from judgegym.judges.parsing.verdict_parser import (
     BEGINNING,
     VerdictForm,
     VerdictParser,
-    without_form,
+    strip_form,
 )
 
 Parser = VerdictParser[[], Any]
@@ -206,7 +206,7 @@ def test_reasons_and_critique_are_fields() -> None:
     assert explained(own) == ("too kind", "B is right")
     assert explained("B is right. [[B>A]]") == ("B is right. [[B>A]]",) * 2
     scored = json.dumps({"critique": "too kind", "feedback": "short", "score": 2})
-    assert (feedback_text(scored), before_feedback(scored)) == ("short", "too kind")
+    assert (feedback_text(scored), cut_feedback(scored)) == ("short", "too kind")
     assert (
         critique_before('{"critique": "too kind", "reason": "so", "verdict": 1}', "verdict")
         == "too kind"
@@ -237,7 +237,7 @@ def test_an_object_of_any_length_is_read() -> None:
 
 def test_each_form_has_its_reasons_first_and_what_endpoints_accept() -> None:
     forms = [form for form, *_ in KINDS.values()] + [ASPECT_FORM, PEER_FORM, LISTWISE_FORM]
-    for form in [*forms, *(form.with_critique() for form in forms)]:
+    for form in [*forms, *(form.critique_form() for form in forms)]:
         jsonschema.Draft202012Validator.check_schema(form.schema)
         used = set[str]()
         for each in objects(form.schema):
@@ -277,5 +277,5 @@ def test_the_form_stands_at_the_end_of_the_prompt_and_is_found_there() -> None:
     assert message["content"].endswith(
         '{"feedback": "<your feedback>", "score": <an integer between 1 and 7>}'
     )
-    assert without_form(message["content"]) == quoting
-    assert without_form("Judge.") == "Judge."
+    assert strip_form(message["content"]) == quoting
+    assert strip_form("Judge.") == "Judge."

@@ -35,7 +35,7 @@ def settings_of(
     assert parts is not None
     made = {"judge": kind, parts.setting: judges, "judge_base_url": endpoint.base_url}
     scale = {"scale_min": 0, "scale_max": 10}  # of members that are judges by a rubric
-    chosen = AnyJudgeSettings.for_values(made).model_fields
+    chosen = AnyJudgeSettings.select_class(made).model_fields
     return AnyJudgeSettings.model_validate(
         {**made, **{name: scale[name] for name in scale if name in chosen}, **given}
     )

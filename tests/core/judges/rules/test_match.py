@@ -138,6 +138,6 @@ def test_choices_are_compared_and_a_missing_letter_is_no_wrong_one() -> None:
 
 
 def test_a_finding_holds_no_long_text_and_no_half_character() -> None:
-    finding = RuleFinding.of(holds=True, found="x" * 1000, expected="\ud800")
+    finding = RuleFinding.from_outcome(holds=True, found="x" * 1000, expected="\ud800")
     assert finding.found is not None and len(finding.found) == 200 and finding.found.endswith("…")
     assert finding.expected == "?"

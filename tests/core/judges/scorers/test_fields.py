@@ -12,7 +12,7 @@ from judgegym.engine.plan.client import DryRun
 from judgegym.engine.plan.planning import open_dry_judge
 from judgegym.engine.plan.tally import Tally
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.fields import make_judge_task
 from judgegym.judges.scorers.registry import JUDGES, MADE_OF_JUDGES, PROMPT, TASK_FIELDS, reads
 from judgegym.judges.scorers.settings import AnyJudgeSettings, JudgeKind
 from judgegym.llm.wire import JSON
@@ -78,12 +78,12 @@ async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> No
     given = {"aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
     read = {name: value for name, value in given.items() if reads(judge, name)}
     settings = DatasetJudgeSettings.model_validate({"judge": judge, **read})
-    plain = judge_task_of("Q", ["A", "B"], {})
+    plain = make_judge_task("Q", ["A", "B"], {})
     without = await asked(settings, plain)
     shown = set()
     for name, value in GIVEN.items():
         text = "Is it kind? How kind is it?" if name == "rubric" else value
-        if await asked(settings, judge_task_of("Q", ["A", "B"], {name: text})) != without:
+        if await asked(settings, make_judge_task("Q", ["A", "B"], {name: text})) != without:
             shown.add(name)
     assert shown == {name for name, kinds in TASK_FIELDS.items() if judge in kinds}
 

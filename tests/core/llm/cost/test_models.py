@@ -19,8 +19,14 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.cost import models
 from judgegym.llm.cost.budget import Budget
-from judgegym.llm.cost.models import DEFAULT_JUDGE, DEFAULT_POLICY, SOON, known_models, warn_of_end
-from judgegym.llm.cost.prices import prices_of
+from judgegym.llm.cost.models import (
+    DEFAULT_JUDGE,
+    DEFAULT_POLICY,
+    SOON,
+    known_models,
+    warn_if_retired,
+)
+from judgegym.llm.cost.prices import find_prices
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, Usage
@@ -43,9 +49,9 @@ PUBLISHED = {
 @pytest.fixture(autouse=True)
 def _that_day(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(models, "today", lambda: TODAY)
-    warn_of_end.cache_clear()
+    warn_if_retired.cache_clear()
     yield
-    warn_of_end.cache_clear()
+    warn_if_retired.cache_clear()
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -202,28 +208,28 @@ def test_no_name_stands_twice() -> None:
 def test_a_price_is_that_of_the_name_at_the_providers_host(
     urls: list[str], model: str, known: bool
 ) -> None:
-    assert prices_of("openai", Prices(), urls, model) == (
+    assert find_prices("openai", Prices(), urls, model) == (
         Prices(2.0, 8.0, 0.5) if known else Prices()
     )
 
 
 def test_settings_and_another_tier_beat_the_table() -> None:
-    assert prices_of("openai", Prices(input=1.0), [OPENAI], "gpt-4.1") == Prices(input=1.0)
-    assert prices_of("openai", Prices(), [OPENAI], "gpt-4.1", {"service_tier"}) == Prices()
+    assert find_prices("openai", Prices(input=1.0), [OPENAI], "gpt-4.1") == Prices(input=1.0)
+    assert find_prices("openai", Prices(), [OPENAI], "gpt-4.1", {"service_tier"}) == Prices()
 
 
 def test_a_price_is_unknown_after_its_last_day(monkeypatch: pytest.MonkeyPatch) -> None:
     google = ["https://generativelanguage.googleapis.com/v1beta/openai"]
     for day, price in ((date(2026, 12, 31), 0.75), (date(2027, 1, 1), None)):
         monkeypatch.setattr("judgegym.llm.cost.prices.today", lambda day=day: day)
-        assert prices_of("openai", Prices(), google, "gemini-3.8-flash").input == price
+        assert find_prices("openai", Prices(), google, "gemini-3.8-flash").input == price
 
 
 @pytest.mark.parametrize(
     ("tokens", "cost"), [(272_000, 0.0272 + 0.0005), (272_001, 0.0544002 + 0.00075)]
 )
 def test_a_long_prompt_has_its_own_prices(tokens: int, cost: float) -> None:
-    prices = prices_of("openai", Prices(), [OPENAI], "gpt-6-luna").for_prompt(tokens)
+    prices = find_prices("openai", Prices(), [OPENAI], "gpt-6-luna").select_tier(tokens)
     assert prices.priced(Usage(tokens, 1000)).cost == pytest.approx(cost)
 
 

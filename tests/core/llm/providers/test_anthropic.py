@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.providers import api_of
+from judgegym.llm.providers import load_api
 from judgegym.llm.providers.anthropic import DEFAULT_MAX_TOKENS
 from judgegym.llm.responses.finish_reasons import WORDS, FinishRules
 from judgegym.llm.responses.outcome import (
@@ -16,7 +16,7 @@ from judgegym.llm.responses.outcome import (
     ChatSuccess,
     Habits,
     RawResponse,
-    of_answer,
+    parse_response,
 )
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Image, Message, messages_json
@@ -56,8 +56,8 @@ STOPS = {
 def read(body: Any) -> ChatSuccess | AttemptFailure:
     """What the one reader of responses makes of a body."""
     habits = Habits("x", FinishRules(takes_tool_calls=True))
-    found = of_answer(
-        RawResponse(200, json.dumps(body).encode()), habits, api_of("anthropic").response
+    found = parse_response(
+        RawResponse(200, json.dumps(body).encode()), habits, load_api("anthropic").response
     )
     assert isinstance(found, ChatSuccess | AttemptFailure)
     return found
@@ -119,11 +119,11 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
     check_message(body)
     found = read(body)
     assert isinstance(found, ChatSuccess) and found.tokens == Usage(1410, 5, 0.0, 1000, 400)
-    prices = api_of("anthropic").prices(Prices(10.0, 50.0))
+    prices = load_api("anthropic").prices(Prices(10.0, 50.0))
     assert prices.priced(found.tokens) == Usage(
         1410, 5, pytest.approx((100 + 250 + 1000 + 5000) / 1e6), 1000, 400
     )
-    assert api_of("anthropic").prices(Prices(None, 5.0)).cache_write is None
+    assert load_api("anthropic").prices(Prices(None, 5.0)).cache_write is None
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
     ],
 )
 def test_fields_have_their_counterparts(fields: dict[str, Any], sent: dict[str, Any]) -> None:
-    body = api_of("anthropic").request({"model": "m", "messages": ASK, **fields})
+    body = load_api("anthropic").request({"model": "m", "messages": ASK, **fields})
     check_request(body)
     assert {name: body[name] for name in sent} == sent
     assert body["system"] == [{"type": "text", "text": "Judge."}]
@@ -169,9 +169,9 @@ def test_fields_have_their_counterparts(fields: dict[str, Any], sent: dict[str, 
 )
 def test_what_has_no_counterpart_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(fields))):
-        api_of("anthropic").request({"model": "m", "messages": ASK, **fields})
+        load_api("anthropic").request({"model": "m", "messages": ASK, **fields})
     with pytest.raises(SettingsError, match="role 'tool'"):
-        api_of("anthropic").request({"messages": [{"role": "tool", "content": "x"}]})
+        load_api("anthropic").request({"messages": [{"role": "tool", "content": "x"}]})
 
 
 def test_turns_of_one_role_are_one_and_a_prefill_ends_without_white_space() -> None:
@@ -183,7 +183,7 @@ def test_turns_of_one_role_are_one_and_a_prefill_ends_without_white_space() -> N
         ("user", "d"),
         ("assistant", "[[ "),
     ]
-    body = api_of("anthropic").request(
+    body = load_api("anthropic").request(
         {"model": "m", "messages": [{"role": role, "content": said} for role, said in turns]}
     )
     check_request(body)
@@ -204,10 +204,10 @@ def test_marks_change_no_text() -> None:
         {"role": "assistant", "content": "No.\n \n"},
         {"role": "user", "content": "Sure?"},
     ]
-    whole = api_of("anthropic").prompt_text(asked)
+    whole = load_api("anthropic").prompt_text(asked)
     texts, marked = [], 0
     for end in (0, *range(len(whole) - 60, len(whole) + 1)):
-        body = api_of("anthropic").request(asked, (end,))
+        body = load_api("anthropic").request(asked, (end,))
         check_request(body)
         marked += str(body).count("cache_control")
         turns = [*body["messages"], {"content": body["system"]}]
@@ -220,7 +220,7 @@ def test_images_are_blocks_among_those_of_text() -> None:
     asked = Message(role="user", content="first second")
     asked["images"] = [Image(remote, at=6), Image(local, at=None, mark="[image 2]")]
     body: dict[str, Any] = {"model": "m", "messages": messages_json([asked])}
-    (sent,) = api_of("anthropic").request(body)["messages"]  # type: ignore[misc, union-attr]
+    (sent,) = load_api("anthropic").request(body)["messages"]  # type: ignore[misc, union-attr]
     _, _, data = local.partition(",")
     assert sent["content"] == [  # type: ignore[index, call-overload]
         {"type": "text", "text": "first "},
@@ -229,10 +229,10 @@ def test_images_are_blocks_among_those_of_text() -> None:
         {"type": "text", "text": "[image 2]"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
     ]
-    text = api_of("anthropic").prompt_text(body)
+    text = load_api("anthropic").prompt_text(body)
     assert data not in text
     end = text.index("second") + len("second")
-    (marked,) = api_of("anthropic").request(body, [end])["messages"]  # type: ignore[misc, union-attr]
+    (marked,) = load_api("anthropic").request(body, [end])["messages"]  # type: ignore[misc, union-attr]
     cached = [block for block in marked["content"] if "cache_control" in block]  # type: ignore[index, call-overload]
     assert [block["text"] for block in cached] == ["second"]
 

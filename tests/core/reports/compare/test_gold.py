@@ -24,7 +24,10 @@ def judged(path: Path, letters: Sequence[str | None], seed: int = 0) -> Path:
     """A run whose judge said these letters, each row in two orders."""
     rows = []
     for number, (gold, letter) in enumerate(zip(GOLD, letters, strict=True)):
-        labels = (GoldLabel.of(gold, letter, "as_shown"), GoldLabel.of(gold, letter, "reversed"))
+        labels = (
+            GoldLabel.from_labels(gold, letter, "as_shown"),
+            GoldLabel.from_labels(gold, letter, "reversed"),
+        )
         rows.append(row(f"row-{number}", float(letter == gold), gold=labels))
     return run(path, rows)
 

@@ -13,8 +13,8 @@ import pytest
 
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.reports.labels.correction import CorrectedNumber, correct_run, read_correction
-from judgegym.reports.labels.file import read_labels, row_digest, run_digest, strata_of
-from judgegym.reports.labels.rendering import fact_of, section_of, table_of
+from judgegym.reports.labels.file import assign_strata, read_labels, row_digest, run_digest
+from judgegym.reports.labels.rendering import make_fact, make_section, make_table
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from judgegym.statistics.intervals import UNIT
@@ -82,7 +82,7 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
         *({**label(n, 1.0), "labeller": "ben"} for n in range(10)),
     ]
     found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
-    section, table = section_of(found), table_of(found)
+    section, table = make_section(found), make_table(found)
     whole = found.whole
     assert whole.value is not None and whole.interval is not None
     interval = f"95 %: {whole.interval.low:.4f} to {whole.interval.high:.4f}"
@@ -91,7 +91,7 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
     assert section.lines[0].remark == interval
     assert table.rows[0][:2] == ("judge alone", f"{JUDGE.mean():.4f}")
     assert table.rows[1] == ("corrected", f"{whole.value:.4f}", interval)
-    fact = fact_of(found)[1]
+    fact = make_fact(found)[1]
     for words in (
         "60 labels and the judge tell as much as",
         "(λ = 0.",
@@ -103,7 +103,7 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
     useless = labelled(tmp_path, RANDOM, *(label(n, 1 - JUDGE[n]) for n in range(40)))
     assert (
         "the judge adds nothing here (λ = 0)"
-        in fact_of(correct_run(of_run(tmp_path / "other"), useless))[1]
+        in make_fact(correct_run(of_run(tmp_path / "other"), useless))[1]
     )
 
 
@@ -128,8 +128,8 @@ def test_without_a_number_or_an_interval_the_reason_is_said(
         reason,
     )
     assert (found.whole.value is None) == (len(lines) < 3 or lines[1] == label(0, None))
-    assert any(reason in line.remark for line in section_of(found).lines)
-    assert any(reason in cells[2] for cells in table_of(found).rows)
+    assert any(reason in line.remark for line in make_section(found).lines)
+    assert any(reason in cells[2] for cells in make_table(found).rows)
 
 
 def test_unequal_weights_have_no_corrected_number(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_unequal_weights_have_no_corrected_number(tmp_path: Path) -> None:
 
 def test_labels_drawn_by_score_count_by_their_strata(tmp_path: Path) -> None:
     run = of_run(tmp_path)
-    strata = strata_of({f"row-{n}": value for n, value in enumerate(JUDGE)})
+    strata = assign_strata({f"row-{n}": value for n, value in enumerate(JUDGE)})
     sizes = [
         {"name": name, "rows": [*strata.values()].count(name)}
         for name in sorted({*strata.values()})
@@ -253,7 +253,7 @@ def test_labelled_rows_that_failed_are_left_out_and_said(tmp_path: Path) -> None
     labels = labelled(tmp_path, RANDOM, *(label(n, 1.0 - (n % 3 == 0)) for n in range(10)))
     found = correct_run(opened(tmp_path / "run", rows), labels)
     assert (found.left_out, found.whole.labels, found.whole.rows) == (1, 9, 9)
-    assert "left out: 1, labelled rows have no value of the judge" in fact_of(found)[1]
+    assert "left out: 1, labelled rows have no value of the judge" in make_fact(found)[1]
 
 
 def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
         "rows have no label but that; intervals hold if labels of the others are like theirs would "
         "be"
     )
-    assert f"cannot tell: 2, {said}" in fact_of(found)[1]
+    assert f"cannot tell: 2, {said}" in make_fact(found)[1]
     assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
 
 

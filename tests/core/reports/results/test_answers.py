@@ -13,7 +13,7 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.reports.results.answers import JudgedAgain, run_of, subject_of
+from judgegym.reports.results.answers import JudgedAgain, find_run, name_subject
 from tests.core.engine.samples_of import sample
 from tests.core.reports.results.test_run import GENERAL, written
 
@@ -152,8 +152,8 @@ def test_settings_of_a_ledger_that_are_wrong_are_named(tmp_path: Path) -> None:
 )
 def test_run_is_named_by_its_directory_or_one_of_its_files(tmp_path: Path, named: str) -> None:
     path = written(tmp_path / "run", [sample()], general=GENERAL)
-    assert run_of(tmp_path / named) == path
-    assert subject_of(tmp_path / named) == "a-policy"
+    assert find_run(tmp_path / named) == path
+    assert name_subject(tmp_path / named) == "a-policy"
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_run_is_named_by_its_directory_or_one_of_its_files(tmp_path: Path, named
 def test_any_other_file_is_a_file_of_answers(tmp_path: Path, named: str) -> None:
     written(tmp_path / "run", [sample()], general=GENERAL)
     (tmp_path / "samples.jsonl").write_text("{}\n")
-    assert run_of(tmp_path / named) is None
-    assert subject_of(tmp_path / named) == Path(named).stem
+    assert find_run(tmp_path / named) is None
+    assert name_subject(tmp_path / named) == Path(named).stem
 
 
 def test_samples_without_the_settings_of_their_run_are_known_by_their_fields(
@@ -171,9 +171,9 @@ def test_samples_without_the_settings_of_their_run_are_known_by_their_fields(
 ) -> None:
     path = written(tmp_path / "run", [sample()])
     (path / "config.yaml").unlink(missing_ok=True)
-    assert run_of(path / "samples.jsonl") == path
+    assert find_run(path / "samples.jsonl") == path
     (path / "samples.jsonl").write_text("no JSON\n")
-    assert run_of(path / "samples.jsonl") is None
+    assert find_run(path / "samples.jsonl") is None
 
 
 @pytest.mark.slow

@@ -66,8 +66,8 @@ def test_calls_of_one_row_are_whole_also_where_another_row_used_their_texts_firs
     ledger(tmp_path, [("row-0", None), ("row-1", None)])
     end(tmp_path)
     calls = CallsOfRows.read(tmp_path, {"row-1"})
-    assert calls.of("row-0") == []
-    first, second = calls.of("row-1")
+    assert calls.select("row-0") == []
+    first, second = calls.select("row-1")
     assert first.messages == (
         Message(role="system", content=SHARED),
         Message(role="user", content=text_of("row-1")),
@@ -80,7 +80,7 @@ def test_calls_of_one_row_are_whole_also_where_another_row_used_their_texts_firs
 def test_groups_of_one_row_have_calls_of_their_own(tmp_path: Path) -> None:
     ledger(tmp_path, [("row-0", 0), ("row-0", 3), ("row-0", None)])
     calls = CallsOfRows.read(tmp_path)
-    assert [[call.group for call in calls.of("row-0", group)] for group in (0, 3, None, 1)] == [
+    assert [[call.group for call in calls.select("row-0", group)] for group in (0, 3, None, 1)] == [
         [0, 0],
         [3, 3],
         [None, None],
@@ -89,7 +89,7 @@ def test_groups_of_one_row_have_calls_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_ledger_has_no_calls(tmp_path: Path) -> None:
-    assert CallsOfRows.read(tmp_path).of("row-0") == []
+    assert CallsOfRows.read(tmp_path).select("row-0") == []
 
 
 def test_a_damaged_part_of_a_compressed_ledger_is_skipped(
@@ -115,7 +115,7 @@ def test_calls_are_smaller_in_memory_than_their_texts(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert held < sum(len(text_of(row)) for row in rows) / 2
-    assert len(calls.of(rows[-1])) == 2
+    assert len(calls.select(rows[-1])) == 2
 
 
 def test_a_call_of_another_form_is_skipped(tmp_path: Path) -> None:

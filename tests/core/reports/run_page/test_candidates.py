@@ -11,9 +11,9 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page.rows import completions_of, row_item
+from judgegym.reports.run_page.rows import render_completions, row_item
 from tests.core.reports.objects import objects
-from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
+from tests.peers import REFUSED, Minds, asked, evaluate, queries, render_completion
 from tests.scripted import Json, Reply
 
 
@@ -28,9 +28,9 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     run = evaluate(tmp_path, "--env.max_judge_error_rate=1", minds=answered_by_two, rows=queries(1))
     saved = SavedRun.open(run.files.path)
     (sample,) = saved.samples()
-    summary, detail = objects([*row_item(sample, CallsOfRows.read(saved.path).of(sample.uid))])
+    summary, detail = objects([*row_item(sample, CallsOfRows.read(saved.path).select(sample.uid))])
     ann, bob, cid = detail.completions
-    answers = [answer_of("ann", "Question 0?"), answer_of("bob", "Question 0?"), ""]
+    answers = [render_completion("ann", "Question 0?"), render_completion("bob", "Question 0?"), ""]
     assert [ann.text, bob.text, cid.text] == answers
     cells = run.files.samples[0]["detail"]["cells"]
     of_ann = [cell["score"] for cell in cells if cell["candidate"] == "ann"]
@@ -43,7 +43,7 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     assert summary.length == sum(map(len, answers))
 
 
-def sample_of(detail: JSON) -> Sample[JSON]:
+def read_sample(detail: JSON) -> Sample[JSON]:
     return Sample("row-0", None, "?", judgment=Judgment(1.0, Status.OK, detail=detail), score=1.0)
 
 
@@ -57,15 +57,15 @@ def test_other_details_have_no_candidates() -> None:
         *({"answers": each} for each in answers),
         {"games": [], "cells": [7]},
     ):
-        assert completions_of(sample_of(detail)) == []
+        assert render_completions(read_sample(detail)) == []
 
 
 def test_a_candidate_without_a_cell_has_no_score_and_the_page_shows_why_an_answer_is_wrong() -> (
     None
 ):
     answer: JSON = {"candidate": "a", "answer": "A.", "error": "the answer is wrong"}
-    (found,) = completions_of(
-        sample_of({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]})
+    (found,) = render_completions(
+        read_sample({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]})
     )
     assert (found["title"], found["text"], found["score"]) == ("a", "A.", None)
     assert found["notes"] == ["the answer is wrong"]
@@ -82,7 +82,7 @@ def test_score_of_a_candidate_that_plays_is_its_share_of_the_points() -> None:
             {"first": "c", "second": "baseline", "points": 0, "weight": "heavy"},
         ],
     }
-    assert [each["score"] for each in completions_of(sample_of(detail))] == [
+    assert [each["score"] for each in render_completions(read_sample(detail))] == [
         pytest.approx(0.5),
         pytest.approx(0.5),
         None,

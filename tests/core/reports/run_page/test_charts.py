@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from judgegym.judges.core.group import Look
-from judgegym.reports.run_page.charts import Words, by_place, charts
+from judgegym.reports.run_page.charts import Words, charts, plot_by_position
 from judgegym.reports.run_page.drawing import ACCENT, BAR, MUTED, TEXT, Chart
 from judgegym.reports.run_page.figures import RunFigures
 from tests.core.reports.run_page.test_figures import row
@@ -175,7 +175,7 @@ def said_of_places(*groups: Sequence[float]) -> str:
         for place, point in enumerate(points, start=1):
             look = Look(place, len(points), point)
             figures.add(status="ok", score=point, length=1, looks=[look])
-    chart = by_place(figures)
+    chart = plot_by_position(figures)
     assert chart is not None
     return chart["description"]
 

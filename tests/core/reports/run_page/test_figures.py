@@ -41,7 +41,7 @@ def test_categories_have_means_of_their_own_rows() -> None:
     of_run = figures(
         *rows, row(total=1.0, weight=1.0), row(category="failed", status="judge_failed")
     )
-    found, left_out = of_run.by_category(most=9)
+    found, left_out = of_run.average_by_category(most=9)
     assert left_out == 0
     assert {name: (each.value, each.rows) for name, each in found.items()} == {
         "a": (0.5, 2),
@@ -51,13 +51,13 @@ def test_categories_have_means_of_their_own_rows() -> None:
 
 
 def test_a_run_without_categories_has_none() -> None:
-    assert figures(row(score=1.0), row(score=2.0)).by_category(most=9) == ({}, 0)
+    assert figures(row(score=1.0), row(score=2.0)).average_by_category(most=9) == ({}, 0)
 
 
 def test_points_by_order_count_rows_with_that_order() -> None:
     first, second = {"a": 1.0, "b": 0.0}, {"a": 0.5}
     of_run = figures(row(orders=first), row(orders=second), row())
-    assert {order: each.value for order, each in of_run.by_order().items()} == {
+    assert {order: each.value for order, each in of_run.average_by_order().items()} == {
         "a": mean([1.0, 0.5]),
         "b": 0.0,
     }

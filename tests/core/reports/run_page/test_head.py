@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page.head import tables_of
+from judgegym.reports.run_page.head import render_tables
 from judgegym.reports.run_page.page import page
 from tests.contest import better, contest
 from tests.core.reports.run_page.made import HEAD, replace
@@ -27,7 +27,7 @@ def test_page_of_candidates_has_their_ratings_and_win_rates(tmp_path: Path) -> N
         verdict=better("ann", "baseline", "bob"),
     )
     assert run.code == 0, run.said
-    ratings, win_rates = tables_of(SavedRun.open(run.files.path))
+    ratings, win_rates = render_tables(SavedRun.open(run.files.path))
     assert (
         [row[0] for row in ratings["rows"]]
         == [row[0] for row in win_rates["rows"]]
@@ -57,11 +57,11 @@ def test_cells_reach_the_page_as_text() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_left_out(tables: JSON) -> None:
-    assert tables_of(run_with(tables)) == []
+    assert render_tables(run_with(tables)) == []
 
 
 def test_rows_of_another_length_or_without_text_are_left_out_and_long_tables_are_cut() -> None:
     rows: JSON = [["a", "1"], ["b"], ["c", 2], 7, ["d", "4"], *([["e", "5"]] * 1000)]
-    (table,) = tables_of(run_with([{"title": "t", "header": ["name", "number"], "rows": rows}]))
+    (table,) = render_tables(run_with([{"title": "t", "header": ["name", "number"], "rows": rows}]))
     assert table["rows"][:2] == [["a", "1"], ["d", "4"]]
     assert len(table["rows"]) < 250

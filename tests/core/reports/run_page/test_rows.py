@@ -13,9 +13,9 @@ from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.run_page.rows import (
-    completions_of,
     gold_differs,
-    texts_of_judge,
+    render_completions,
+    render_judge_texts,
     verdict_in_words,
 )
 
@@ -73,9 +73,9 @@ def test_verdict_in_words(detail: Any, words: list[str]) -> None:
 
 def test_gold_stands_beside_what_the_judge_says() -> None:
     same, other, none = (
-        GoldLabel.of("yes", "yes", "safe"),
+        GoldLabel.from_labels("yes", "yes", "safe"),
         GoldLabel("", 5.0, 3.5, False),
-        GoldLabel.of("B", None),
+        GoldLabel.from_labels("B", None),
     )
     assert verdict_in_words(sample(None, same, other, none)) == [
         "safe: the judge says yes, and so does gold.",
@@ -89,15 +89,15 @@ def test_gold_stands_beside_what_the_judge_says() -> None:
 
 def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
     assert [
-        (text["title"], text["text"]) for text in texts_of_judge(sample(games("A>B", None)))
+        (text["title"], text["text"]) for text in render_judge_texts(sample(games("A>B", None)))
     ] == [
         ("judge, the answer as A: A>B", "tA>B"),
         ("judge, the answer as B", "tNone"),
     ]
-    assert [text["title"] for text in texts_of_judge(sample({"explanation": "Because."}))] == [
+    assert [text["title"] for text in render_judge_texts(sample({"explanation": "Because."}))] == [
         "explanation of the judge"
     ]
-    assert texts_of_judge(sample({"games": 1, "explanation": 3})) == []
+    assert render_judge_texts(sample({"games": 1, "explanation": 3})) == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_turns_of_a_conversation_have_their_own_scores(
     parts: dict[str, float], scores: list[float | None], judged: int
 ) -> None:
     completions = (Completion("Cats."), Completion("Dogs.", follow_up="And dogs?"))
-    first, second = completions_of(replace(sample({"parts": parts}), completions=completions))
+    first, second = render_completions(replace(sample({"parts": parts}), completions=completions))
     assert (first["title"], second["title"], first["asked"], second["asked"]) == (
         "turn 1",
         "turn 2",
@@ -124,7 +124,9 @@ def test_turns_of_a_conversation_have_their_own_scores(
 
 
 def test_completions_of_several_conversations_are_no_turns() -> None:
-    views = completions_of(replace(sample({}), completions=(Completion("A."), Completion("B."))))
+    views = render_completions(
+        replace(sample({}), completions=(Completion("A."), Completion("B.")))
+    )
     assert [(view["title"], view["is_judged"]) for view in views] == [
         ("conversation 1", False),
         ("conversation 2", False),
@@ -136,12 +138,12 @@ TRACE = "assistant: [tool call: look({})]\n\ntool (look): 4\n\nassistant: It is 
 
 def test_a_trace_is_shown_by_turns_and_a_text_that_looks_like_one_is_not() -> None:
     scored = sample({"components": {"step_0": 0.25, "step_2": 1.0, "raw": 3}})
-    (trace,) = completions_of(replace(scored, completions=(Completion(TRACE, turns=3),)))
+    (trace,) = render_completions(replace(scored, completions=(Completion(TRACE, turns=3),)))
     assert [(turn["title"], turn["turn_score"], turn["is_folded"]) for turn in trace["turns"]] == [
         ("assistant", 0.25, False),
         ("tool (look)", None, True),
         ("assistant", 1.0, False),
     ]
     assert [turn["is_judged"] for turn in trace["turns"]] == [True, False, True]
-    (forged,) = completions_of(replace(scored, completions=(Completion(TRACE),)))
+    (forged,) = render_completions(replace(scored, completions=(Completion(TRACE),)))
     assert forged["turns"] == []

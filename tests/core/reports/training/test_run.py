@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.reports.results.folder import SavedTraining, is_training_run, paths_in, runs_in
 from judgegym.reports.training.run import TrainingRun
-from judgegym.reports.view.entries import entry_of
+from judgegym.reports.view.entries import make_entry
 from tests.core.reports.training.made import MadeTraining
 
 
@@ -184,7 +184,7 @@ def test_it_is_listed_and_is_no_evaluation(tmp_path: Path) -> None:
     made(tmp_path / "runs" / "one")
     (found,) = runs_in(tmp_path / "runs")
     assert isinstance(found, SavedTraining) and is_training_run(found.path)
-    entry = entry_of(found, tmp_path / "runs")
+    entry = make_entry(found, tmp_path / "runs")
     assert entry["state"] == "training, step 4" and entry["rows"]["text"] == "32 rollouts"
     assert entry["is_open"] and not entry["is_comparable"]
     (found.path / "samples.jsonl").touch()

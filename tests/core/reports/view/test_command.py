@@ -15,7 +15,7 @@ import pytest
 
 from judgegym.reports.run_page.page import write_report
 from judgegym.reports.view.__main__ import main
-from judgegym.reports.view.entries import id_of
+from judgegym.reports.view.entries import make_run_id
 from tests.command import PATIENCE_S
 from tests.core.reports.view.made import command, run_of, viewed
 from tests.forking import ROOT
@@ -143,7 +143,7 @@ def test_requests_that_are_no_http_and_browsers_that_leave_print_nothing(tmp_pat
         for _ in range(3):
             with socket.create_connection(address) as asked:
                 asked.sendall(
-                    f"GET /run/{id_of(path, tmp_path)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+                    f"GET /run/{make_run_id(path, tmp_path)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
                 )
                 assert asked.recv(20).startswith(b"HTTP/1.1 200 ")
         with urllib.request.urlopen(url) as response:

@@ -8,7 +8,7 @@ from typing import Any
 
 from judgegym.reports.__main__ import main as report_main
 from judgegym.reports.results.folder import runs_in
-from judgegym.reports.view.entries import entry_of, id_of, name_of
+from judgegym.reports.view.entries import make_entry, make_relative_name, make_run_id
 from tests.core.engine.samples_of import sample
 from tests.core.reports.objects import objects
 from tests.core.reports.results.test_folder import groups
@@ -18,7 +18,7 @@ from tests.core.reports.view.made import DATASET, run_of, with_metrics
 
 def only(folder: Path) -> Any:
     (run,) = runs_in(folder)
-    return objects(entry_of(run, folder))
+    return objects(make_entry(run, folder))
 
 
 def test_a_finished_run_says_result_judge_data_cost_and_rows(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_names_of_any_bytes_are_shown_and_have_an_address_each(tmp_path: Path) -
         b"<b>",
     ]
     paths = [tmp_path / os.fsdecode(name) for name in odd]
-    ids = {id_of(path, tmp_path) for path in paths}
+    ids = {make_run_id(path, tmp_path) for path in paths}
     assert len(ids) == len(odd) and all(each.isalnum() for each in ids)
     for path in paths:
-        name_of(path, tmp_path).encode()
-    assert name_of(tmp_path, tmp_path) == tmp_path.name
+        make_relative_name(path, tmp_path).encode()
+    assert make_relative_name(tmp_path, tmp_path) == tmp_path.name

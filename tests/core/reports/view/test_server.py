@@ -20,10 +20,10 @@ from yarl import URL
 from judgegym.reports.results.folder import paths_in
 from judgegym.reports.run_page.page import write_report
 from judgegym.reports.view import reports
-from judgegym.reports.view.entries import id_of
+from judgegym.reports.view.entries import make_run_id
 from judgegym.reports.view.loopback import is_own_name
-from judgegym.reports.view.reports import Reports, policy_of
-from judgegym.reports.view.server import app_of
+from judgegym.reports.view.reports import Reports, read_content_policy
+from judgegym.reports.view.server import make_app
 from tests.command import PATIENCE_S
 from tests.core.engine.samples_of import sample
 from tests.core.reports.results.test_run import written
@@ -38,7 +38,7 @@ class Server:
         self._session = session
 
     def key(self, name: str) -> str:
-        return id_of(self.folder / name, self.folder)
+        return make_run_id(self.folder / name, self.folder)
 
     async def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
         url = URL(f"{self.url}{path}", encoded=True)
@@ -57,7 +57,7 @@ class Server:
 async def served(folder: Path, tmp_path: Path) -> AsyncIterator[Server]:
     made = tmp_path / "made"
     made.mkdir(exist_ok=True)
-    runner = web.AppRunner(app_of(folder, Reports(made)), access_log=None)
+    runner = web.AppRunner(make_app(folder, Reports(made)), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -100,7 +100,7 @@ async def test_every_response_has_the_headers_and_a_policy_that_allows_only_the_
             policy = headers["Content-Security-Policy"]
             assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
             assert "unsafe" not in policy and "*" not in policy
-            assert policy == f"{policy_of(text.encode())}; frame-ancestors 'none'"
+            assert policy == f"{read_content_policy(text.encode())}; frame-ancestors 'none'"
             assert {name: headers[name] for name in fixed} == fixed
             assert not [name for name in headers if name.lower().startswith("access-control")]
 
@@ -165,7 +165,7 @@ async def test_no_address_and_no_link_leads_out_of_the_folder_or_to_a_file(
                 "/run/0123456789abcdef",
                 "/static/view.js",
             ),
-            *(f"/run/{id_of(tmp_path / 'secret', tmp_path)}", f"/run/{server.key('alias')}"),
+            *(f"/run/{make_run_id(tmp_path / 'secret', tmp_path)}", f"/run/{server.key('alias')}"),
         ):
             status, text, _ = await server.get(path)
             assert status == 404 and "the secret question" not in text, path
@@ -377,10 +377,12 @@ async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path)
         _, text, _ = await server.get("/")
         assert "<img" not in text and "<script>alert" not in text and "{{ 7 * 7 }}" in text
         assert "caf\ufffd" in text
-        statuses = [(await server.get(f"/run/{id_of(path, runs)}"))[0] for path in paths_in(runs)]
+        statuses = [
+            (await server.get(f"/run/{make_run_id(path, runs)}"))[0] for path in paths_in(runs)
+        ]
         assert statuses.count(200) == 3 and statuses.count(500) == 1
         status, text, _ = await server.get(
-            f"/compare?run={id_of(odd, runs)}&run={server.key('other')}"
+            f"/compare?run={make_run_id(odd, runs)}&run={server.key('other')}"
         )
-        assert status == 200 and f"/run/{id_of(odd, runs)}#row-1" not in text
-        assert f'href="/run/{id_of(odd, runs)}"' in text
+        assert status == 200 and f"/run/{make_run_id(odd, runs)}#row-1" not in text
+        assert f'href="/run/{make_run_id(odd, runs)}"' in text

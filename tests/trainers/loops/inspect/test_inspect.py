@@ -321,7 +321,9 @@ async def test_tasks_have_the_rewards_of_their_environments(
     for log in logs:
         name = log["task"].removeprefix("judgegym/")
         settings = {"judge_model_name": "the-judge"}
-        environment = opened(EnvironmentSource.of(name, settings, offline=True, split="eval"))
+        environment = opened(
+            EnvironmentSource.from_settings(name, settings, offline=True, split="eval")
+        )
         assert log["status"] == "success", log["error"]
         assert {sample["id"] for sample in log["samples"]} == {*environment.uids[:4]}
         for sample in log["samples"]:

@@ -142,7 +142,7 @@ async def test_rewards_of_an_environment(tmp_path: Path) -> None:
     """The label is the id of a row; the rewards are those of the environment, opened here."""
     from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
 
-    source = EnvironmentSource.of("rubric_absolute", offline=True)
+    source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
     path = tmp_path / "form.py"
     path.write_text(
         "from judgegym_trainers.openrlhf import agent_executor\n"

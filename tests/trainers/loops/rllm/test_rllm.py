@@ -192,7 +192,7 @@ async def test_environment_of_the_example() -> None:
         [again] = await evaluated(
             {**by_name, "rows": [{"id": "x", "uid": whole["items"][0]["row"], "question": "Why?"}]}
         )
-    environment = opened(EnvironmentSource.of("arena_hard", offline=True))
+    environment = opened(EnvironmentSource.from_settings("arena_hard", offline=True))
     assert [item["row"] for item in whole["items"]] == list(environment.uids[:5])
     for item, other in zip(whole["items"], some["items"], strict=True):
         [expected] = await environment.rewards(item["row"], [item["answer"]])

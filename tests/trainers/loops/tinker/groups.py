@@ -58,7 +58,7 @@ async def rolled_out(source, uid, texts):
 async def main():
     found = {}
     for name, (settings, rows) in json.loads(sys.argv[1]).items():
-        source = EnvironmentSource.of(name, settings, offline=True)
+        source = EnvironmentSource.from_settings(name, settings, offline=True)
         found[name] = {uid: await rolled_out(source, uid, texts) for uid, texts in rows.items()}
     print(json.dumps(found))
 

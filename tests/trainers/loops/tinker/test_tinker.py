@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.data.task_list import TaskList, epoch_order, list_uids
 from judgegym.llm.cost.models import DEFAULT_POLICY
 from judgegym.llm.wire import Choice
 from judgegym_trainers.scores.results import CompletionReward
@@ -108,7 +108,7 @@ def serve_order(uids: Sequence[str], *, seed: int) -> list[str]:
     """The order in which `serve` would have these rows."""
     names = sorted(uids)
     rows = TaskList(names, lambda place: EnvironmentRow(names[place], (), ""))
-    return list(uids_of(epoch_order(rows, seed=seed, epoch=0)))
+    return list(list_uids(epoch_order(rows, seed=seed, epoch=0)))
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,7 @@ async def ours(
     uid: str, choices: Sequence[Choice] = ANSWERS, **settings: object
 ) -> list[CompletionReward]:
     """What the environment itself gives for the answers, in this process."""
-    source = EnvironmentSource.of(
+    source = EnvironmentSource.from_settings(
         "arena_hard", {"judge_model_name": "the-judge", **settings}, offline=True
     )
     return await opened(source).rewards(uid, choices)

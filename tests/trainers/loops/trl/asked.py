@@ -45,7 +45,9 @@ async def environments_rewards(
     keywords: Mapping[str, Any], groups: Sequence[Sequence[str | Choice]]
 ) -> list[float | None]:
     """The rewards of the answers to the first rows, of each row together."""
-    source = EnvironmentSource.of(keywords["environment"], keywords["settings"], offline=True)
+    source = EnvironmentSource.from_settings(
+        keywords["environment"], keywords["settings"], offline=True
+    )
     opened_here = await asyncio.to_thread(opened, source)
     judged = [
         await opened_here.rewards(uid, group)

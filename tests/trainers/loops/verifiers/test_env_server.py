@@ -31,7 +31,7 @@ async def test_rewards_of_the_server_are_ours_and_none_where_the_judge_failed(
         block |= {"id": "judgegym-group", "n": 3} if compared else {}
         ended = await trainers.run("verifiers", "program.py", policy, block)
         assert ended.code == 0, ended.err
-        env = opened(EnvironmentSource.of("rubric_absolute", settings, offline=True))
+        env = opened(EnvironmentSource.from_settings("rubric_absolute", settings, offline=True))
         failed = []
         for episode in ended.result:
             attempts = [Attempt.of(trace) for trace in episode["traces"]]

@@ -93,7 +93,7 @@ async def test_the_example_compares_with_the_environments_own_judge(tmp_path: Pa
             tmp_path, policy, "@", tmp_path / "group.toml", *task, *map(str, named), "-n", "3"
         )
         env = opened(
-            EnvironmentSource.of(
+            EnvironmentSource.from_settings(
                 "rubric_absolute", {**settings, "group_judge": "listwise"}, offline=True
             )
         )

@@ -49,7 +49,7 @@ def flags_of(settings: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def taskset_of(settings: dict[str, Any]) -> tuple[object, ...]:
+def find_taskset_class(settings: dict[str, Any]) -> tuple[object, ...]:
     """The flags of `vf-replay` for a judge with other settings: they replace the saved taskset as a whole."""
     task = ("--taskset.task.offline", "true", "--taskset.task.settings", json.dumps(settings))
     return ("--taskset.id", "judgegym-rubric-absolute", *task)
@@ -59,7 +59,7 @@ async def ours(
     environment: str, settings: dict[str, Any], found: Sequence[Attempt]
 ) -> list[CompletionReward]:
     """What the environment itself says of the same completions."""
-    env = opened(EnvironmentSource.of(environment, settings, offline=True))
+    env = opened(EnvironmentSource.from_settings(environment, settings, offline=True))
     return [
         (await env.rewards(each.data["uid"], [Choice(each.reply, finish_reason="stop")]))[0]
         for each in found
@@ -123,7 +123,12 @@ async def test_replay_judges_again_also_with_another_judge(tmp_path: Path) -> No
         assert of_judge.asked == 2 * asked
         other = {**settings, "judge_model_name": "another"}
         await command(
-            "vf-replay", tmp_path / "run", "--no-rich", "-o", tmp_path / "other", *taskset_of(other)
+            "vf-replay",
+            tmp_path / "run",
+            "--no-rich",
+            "-o",
+            tmp_path / "other",
+            *find_taskset_class(other),
         )
         rejudged = attempts(episodes(tmp_path / "other"))
         check(rejudged, await ours("rubric_absolute", other, rejudged))

@@ -49,7 +49,7 @@ def case(
     return {"how": how, "overrides": given, "samples": samples, "router": router}
 
 
-def judge_of(endpoint: ScriptedEndpoint, **settings: object) -> list[str]:
+def find_judge_class(endpoint: ScriptedEndpoint, **settings: object) -> list[str]:
     """The overrides of a judge in verl's processes."""
     known = {
         "judge_base_url": endpoint.base_url,
@@ -92,7 +92,7 @@ async def test_groups_of_a_batch_meet_across_workers() -> None:
             for word in words
         ]
         before = len(server.judge.requests)
-        local = [*OURS, *judge_of(server.judge, judge="listwise")]
+        local = [*OURS, *find_judge_class(server.judge, judge="listwise")]
         cases = case("batch", *url), case("stream", *url, samples=mixed), case("stream", *local)
         batch, stream, in_process = await run(*cases)
         asked_for = len(server.judge.requests) - before
@@ -113,8 +113,12 @@ async def test_every_third_judgment_fails() -> None:
         {**each, "uid": "third", "prompt": "Why is it so?"} for each in SAMPLES[: len(ANSWERS)]
     ]
     async with ScriptedEndpoint(judge) as endpoint, ScriptedEndpoint(of_groups) as comparing:
-        overrides = [*OURS, *judge_of(endpoint, judge="rubric")]
-        compared = [*OURS, *judge_of(comparing, judge="listwise"), f"{KWARGS}.fallback_score=-0.5"]
+        overrides = [*OURS, *find_judge_class(endpoint, judge="rubric")]
+        compared = [
+            *OURS,
+            *find_judge_class(comparing, judge="listwise"),
+            f"{KWARGS}.fallback_score=-0.5",
+        ]
         results, groups = await run(
             case("stream", *overrides), case("batch", *compared, samples=[*SAMPLES, *third])
         )
@@ -179,7 +183,7 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
     from judgegym_trainers.single_turn import EnvironmentSource, close_all, opened
     from judgegym_trainers.verl.dataset import write_rows
 
-    source = EnvironmentSource.of("rubric_absolute", offline=True)
+    source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
     count = write_rows(source, tmp_path / "train.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert len(lines) == count
@@ -188,7 +192,9 @@ async def test_rows_of_an_environment(tmp_path: Path) -> None:
     uids = [line["extra_info"]["uid"] for line in lines[:2]]
     ours = [each.reward for uid in uids for each in await environment.rewards(uid, texts)]
     of_groups = opened(
-        EnvironmentSource.of("rubric_absolute", {"group_judge": "listwise"}, offline=True)
+        EnvironmentSource.from_settings(
+            "rubric_absolute", {"group_judge": "listwise"}, offline=True
+        )
     )
     compared = [each.reward for uid in uids for each in await of_groups.rewards(uid, texts)]
     close_all()

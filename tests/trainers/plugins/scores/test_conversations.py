@@ -7,13 +7,13 @@ from typing import Any
 import numpy
 import pytest
 
-from judgegym.judges.conversations.messages import ChatTurn, answer_of
+from judgegym.judges.conversations.messages import ChatTurn, render_completion
 from judgegym.judges.conversations.turns import UnseenPart
 from judgegym_trainers.scores.requests import (
     CellError,
     completion_row,
     conversation_json,
-    request_of,
+    make_request_body,
 )
 from tests.pictures import data_url, png
 
@@ -54,7 +54,7 @@ PICTURE = object()
 def test_all_that_a_turn_says_is_shown(turn: dict[str, Any], shown: str) -> None:
     sent = conversation_json([{"role": "assistant", **turn}])
     given = sent if isinstance(sent, str) else [ChatTurn.model_validate(each) for each in sent]  # type: ignore[union-attr]
-    assert answer_of(given) == shown
+    assert render_completion(given) == shown
 
 
 def test_an_image_is_sent_with_its_data() -> None:
@@ -71,7 +71,7 @@ def test_another_medium_is_refused_by_its_kind() -> None:
     sent = conversation_json([{"role": "user", "content": [{"type": "audio", "audio": PICTURE}]}])
     assert sent == [{"role": "user", "content": [{"type": "audio"}]}]
     with pytest.raises(UnseenPart, match="a part of type audio, which no judge is shown"):
-        answer_of([ChatTurn.model_validate(each) for each in sent])
+        render_completion([ChatTurn.model_validate(each) for each in sent])
 
 
 def test_what_is_no_message_is_said() -> None:
@@ -96,13 +96,15 @@ def test_what_is_no_message_is_said() -> None:
     ],
 )
 def test_a_label_of_any_type_becomes_text(label: object, text: str | None) -> None:
-    assert request_of([completion_row("Why?", "A", {}, label)]).get("reference") == text
+    assert make_request_body([completion_row("Why?", "A", {}, label)]).get("reference") == text
 
 
 def test_cells_as_a_data_frame_has_them() -> None:
     """Arrays for lists, and structs in which what is missing is null."""
     missing = {"reference": None, "context": float("nan"), "rubric": "", "aspects": numpy.array([])}
-    assert request_of([completion_row("Why?", "A", missing, group=True, member="x" * 257)]) == {
+    assert make_request_body(
+        [completion_row("Why?", "A", missing, group=True, member="x" * 257)]
+    ) == {
         "prompt": "Why?",
         "response": "A",
     }
@@ -117,7 +119,7 @@ def test_cells_as_a_data_frame_has_them() -> None:
     }
     asked = numpy.array([{"role": "user", "content": "Why?"}])
     rows = [completion_row(asked, text, cells, group=3, member="m") for text in "AB"]
-    assert request_of(rows) == {
+    assert make_request_body(rows) == {
         "prompt": [{"role": "user", "content": "Why?"}],
         "responses": ["A", "B"],
         "rubric": {"criteria": "Is it good?", "score1_description": "Bad."},

@@ -18,8 +18,8 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym_trainers.single_turn import EnvironmentSource, close_all, close_opened, opened
 from tests.command import write_lines
 
-ARENA = EnvironmentSource.of("arena_hard", offline=True)
-RUBRIC = EnvironmentSource.of("rubric_absolute", offline=True)
+ARENA = EnvironmentSource.from_settings("arena_hard", offline=True)
+RUBRIC = EnvironmentSource.from_settings("rubric_absolute", offline=True)
 PATIENCE_S = 60.0
 
 
@@ -47,9 +47,11 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
 
 @pytest.mark.slow
 def test_equal_sources_share_one_environment() -> None:
-    assert opened(RUBRIC) is opened(EnvironmentSource.of("rubric_absolute", offline=True))
+    assert opened(RUBRIC) is opened(
+        EnvironmentSource.from_settings("rubric_absolute", offline=True)
+    )
     assert opened(RUBRIC) is not opened(
-        EnvironmentSource.of("rubric_absolute", {"thinking_mode": True}, offline=True)
+        EnvironmentSource.from_settings("rubric_absolute", {"thinking_mode": True}, offline=True)
     )
 
 
@@ -69,7 +71,7 @@ def test_rows_of_one_are_read_while_another_judges(
 
 
 def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
-    wrong = EnvironmentSource.of("arena_hard", {"judge_modl_name": "m"}, offline=True)
+    wrong = EnvironmentSource.from_settings("arena_hard", {"judge_modl_name": "m"}, offline=True)
     for _ in range(2):
         with pytest.raises(
             SettingsError, match=r"judge_modl_name, did you mean --env\.judge_model_name\?"
@@ -77,15 +79,15 @@ def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
             opened(wrong)
     missing = {"train_prompt_dataset": "/no/rows.jsonl", "judge_base_url": "http://127.0.0.1:1/v1"}
     with pytest.raises(DataError, match=r"/no/rows\.jsonl: there is no such file"):
-        opened(EnvironmentSource.of("arena_hard", missing))
+        opened(EnvironmentSource.from_settings("arena_hard", missing))
     with pytest.raises(
         SettingsError, match=r"no environment 'arena_hrd', did you mean arena_hard\?"
     ):
-        opened(EnvironmentSource.of("arena_hrd"))
+        opened(EnvironmentSource.from_settings("arena_hrd"))
     with pytest.raises(
         SettingsError, match="needs an API key, and the environment variable NOBODY is not set"
     ):
-        opened(EnvironmentSource.of("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
+        opened(EnvironmentSource.from_settings("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
 
 
 @pytest.mark.parametrize("name", ["user", "turns", "one"])
@@ -99,7 +101,9 @@ def test_an_environment_that_goes_on_is_refused_without_a_question(
         {"user_max_turns": 1, "user_base_url": "http://127.0.0.1:1/v1"} if name == "user" else {}
     )
     judge = {"judge": "rule", "rule": "contains", "rule_expected": "b"}
-    source = EnvironmentSource.of("prompts", {"train_dataset": str(rows), **judge, **users})
+    source = EnvironmentSource.from_settings(
+        "prompts", {"train_dataset": str(rows), **judge, **users}
+    )
     if name == "one":
         assert len(opened(source)) == 1
     else:

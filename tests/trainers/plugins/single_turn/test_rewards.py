@@ -49,7 +49,9 @@ async def open_at(url: str, name: str, **settings: object) -> OpenedEnvironment:
         "judge_max_retries": 0,
     }
     given = {**({} if name == "pairwise_judgement" else judge), **settings}
-    return await asyncio.to_thread(opened, EnvironmentSource.of(name, given, offline=True))
+    return await asyncio.to_thread(
+        opened, EnvironmentSource.from_settings(name, given, offline=True)
+    )
 
 
 @pytest.mark.parametrize("name", (*TWO, "pairwise_judgement"))
@@ -73,7 +75,7 @@ async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(nam
 async def test_messages_are_refused_and_not_judged_as_their_representation() -> None:
     async with offline_judge() as (url, judge):
         uid = (await open_at(url, "rubric_absolute")).uids[0]
-        source = EnvironmentSource.of("rubric_absolute", offline=True)
+        source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
         with pytest.raises(RefusedError, match="expected the policy's text, found messages"):
             await EnvironmentScores(source).score(
                 [Sample({"uid": uid}, [{"role": "assistant", "content": GOOD}])]

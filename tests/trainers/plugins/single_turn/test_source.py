@@ -12,14 +12,14 @@ import pytest
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.llm.errors import SettingsError
-from judgegym_trainers.single_turn import EnvironmentSource, source_of
+from judgegym_trainers.single_turn import EnvironmentSource, parse_source
 
-OFFLINE = EnvironmentSource.of("rubric_absolute", offline=True)
+OFFLINE = EnvironmentSource.from_settings("rubric_absolute", offline=True)
 
 
 def setting(name: str, value: object) -> Any:
     """A setting of an environment after the way through a source."""
-    source = EnvironmentSource.of("rubric_absolute", {name: value}, offline=True)
+    source = EnvironmentSource.from_settings("rubric_absolute", {name: value}, offline=True)
     return getattr(
         load_settings(RubricAbsoluteEnv, source.arguments, verb="serve").settings.env, name
     )
@@ -27,8 +27,10 @@ def setting(name: str, value: object) -> Any:
 
 def test_a_source_travels_and_finds_its_equals() -> None:
     settings = {"judge_model_name": "m", "judge_max_concurrency": 3}
-    source = EnvironmentSource.of("arena_hard", settings, config="arena_hard_train", split="eval")
-    same = EnvironmentSource.of(
+    source = EnvironmentSource.from_settings(
+        "arena_hard", settings, config="arena_hard_train", split="eval"
+    )
+    same = EnvironmentSource.from_settings(
         "arena_hard", MappingProxyType(settings), config="arena_hard_train", split="eval"
     )
     assert pickle.loads(pickle.dumps(source)) == source == same
@@ -62,33 +64,33 @@ def test_other_values_arrive_as_they_are() -> None:
     assert setting("judge_max_concurrency", 3) == 3
     assert setting("thinking_mode", True) is True
     assert setting("train_dataset", Path("/rows.jsonl")) == "/rows.jsonl"
-    assert EnvironmentSource.of("arena_hard", {"judge_model_name": None}) == EnvironmentSource.of(
-        "arena_hard"
-    )
+    assert EnvironmentSource.from_settings(
+        "arena_hard", {"judge_model_name": None}
+    ) == EnvironmentSource.from_settings("arena_hard")
 
 
 def test_a_value_without_json_is_named() -> None:
     with pytest.raises(
         SettingsError, match=r"^settings\.judge_prompt: expected text, found bytes$"
     ):
-        EnvironmentSource.of("arena_hard", {"judge_prompt": b"x"})
+        EnvironmentSource.from_settings("arena_hard", {"judge_prompt": b"x"})
     with pytest.raises(SettingsError, match=r"^split: expected train or eval, found 'test'$"):
-        EnvironmentSource.of("arena_hard", split="test")  # type: ignore[arg-type]
+        EnvironmentSource.from_settings("arena_hard", split="test")  # type: ignore[arg-type]
 
 
 def test_no_setting_is_shown() -> None:
     """A trainer writes its own settings into logs."""
-    source = EnvironmentSource.of("arena_hard", {"judge_api_key": "sk-secret-0123"})
+    source = EnvironmentSource.from_settings("arena_hard", {"judge_api_key": "sk-secret-0123"})
     assert "sk-secret" not in repr(source) and "sk-secret" not in str(source)
 
 
 def test_a_source_is_also_a_name_or_a_mapping() -> None:
-    assert source_of(OFFLINE) is OFFLINE
-    assert source_of("arena_hard") == EnvironmentSource.of("arena_hard")
-    assert source_of({"environment": "rubric_absolute", "offline": True}) == OFFLINE
+    assert parse_source(OFFLINE) is OFFLINE
+    assert parse_source("arena_hard") == EnvironmentSource.from_settings("arena_hard")
+    assert parse_source({"environment": "rubric_absolute", "offline": True}) == OFFLINE
     with pytest.raises(
         SettingsError, match=r"environment\.offlin: unknown setting, did you mean offline\?"
     ):
-        source_of({"environment": "rubric_absolute", "offlin": True})
+        parse_source({"environment": "rubric_absolute", "offlin": True})
     with pytest.raises(SettingsError, match="expected `environment`, its name"):
-        source_of({"settings": {}})
+        parse_source({"settings": {}})

@@ -4,7 +4,7 @@ import pytest
 
 from judgegym.judges.parsing.rubric_scores import (
     RubricFormat,
-    before_feedback,
+    cut_feedback,
     feedback_text,
     is_strict_feedback,
 )
@@ -118,4 +118,4 @@ def test_the_format_to_the_letter_on_other_scales() -> None:
 def test_text_before_the_last_feedback_is_not_in_it(
     text: str, before: str, feedback: str | None
 ) -> None:
-    assert (before_feedback(text), feedback_text(text)) == (before, feedback)
+    assert (cut_feedback(text), feedback_text(text)) == (before, feedback)
