@@ -1,0 +1,154 @@
+"""What makes code hard to read, counted: names without content, and lines that do several things.
+
+    python -m tests.house.style            # the counts of each package
+    python -m tests.house.style PATH ...   # each place in these files and folders
+
+`budget.toml` has the limits, and `test_style.py` compares.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.counting import PACKAGES, count_code_lines, python_files
+
+_EMPTY_WORDS = """
+    found each own given asked said one known told kept rest other these thing what
+"""
+EMPTY_WORDS = frozenset(_EMPTY_WORDS.split())
+"""Words that do not say what a name holds."""
+_PREPOSITIONS = """
+    about above after against among at before behind below beneath beside between beyond but
+    by during except for from in inside into like near of off on onto out over past since
+    than through to toward towards under until up upon with within without
+"""
+PREPOSITIONS = frozenset(_PREPOSITIONS.split())
+USUAL_PREFIXES = frozenset({"from", "to", "in", "on"})
+"""They begin a constructor (`from_text`), a conversion (`to_line`), a test, a callback (`on_train_end`)."""
+LONGEST_LINE = 100
+
+Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line that a rule names.
+
+    Attributes:
+        rule: the rule's name.
+        line: the line, from 1.
+        text: the name, or the beginning of the expression.
+    """
+
+    rule: str
+    line: int
+    text: str
+
+
+def find_places(source: str) -> Iterator[Place]:
+    """Find what the rules name in a module."""
+    tree = ast.parse(source)
+    yield from _empty_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            yield from _function_names(node)
+        elif isinstance(node, ast.IfExp):
+            yield from _conditionals(node)
+        elif isinstance(node, Comprehension):
+            yield from _comprehensions(node)
+        elif isinstance(node, ast.JoinedStr):
+            yield from _f_strings(node)
+    for number, line in enumerate(source.splitlines(), start=1):
+        if len(line) > LONGEST_LINE:
+            yield Place("long_line", number, line.strip()[:60])
+
+
+def bindings(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield each name that a module binds, with its line: functions, classes, arguments, variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, (*Function, ast.ClassDef)):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg) and node.arg not in ("self", "cls"):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            yield node.name, node.lineno
+
+
+def _empty_names(tree: ast.AST) -> Iterator[Place]:
+    for name, line in bindings(tree):
+        if name.strip("_") in EMPTY_WORDS:
+            yield Place("empty_name", line, name)
+
+
+def _function_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Place]:
+    words = node.name.strip("_").split("_")
+    if "of" in words:
+        yield Place("of_in_function", node.lineno, node.name)
+    if words[0] in PREPOSITIONS - USUAL_PREFIXES and len(words) > 1:
+        yield Place("preposition_first", node.lineno, node.name)
+
+
+def _conditionals(node: ast.IfExp) -> Iterator[Place]:
+    yield Place("conditional", node.lineno, ast.unparse(node)[:60])
+    if any(isinstance(inner, ast.IfExp) for inner in ast.walk(node) if inner is not node):
+        yield Place("nested_conditional", node.lineno, ast.unparse(node)[:60])
+    if node.end_lineno != node.lineno:
+        yield Place("conditional_over_lines", node.lineno, ast.unparse(node)[:60])
+
+
+def _comprehensions(node: ast.expr) -> Iterator[Place]:
+    generators: Sequence[ast.comprehension] = getattr(node, "generators", ())
+    if len(generators) > 1:
+        yield Place("nested_comprehension", node.lineno, ast.unparse(node)[:60])
+    conditions = [condition for generator in generators for condition in generator.ifs]
+    if not all(map(_is_simple, conditions)):
+        yield Place("condition_in_comprehension", node.lineno, ast.unparse(node)[:60])
+
+
+def _is_simple(condition: ast.expr) -> bool:
+    """Return whether a condition is a name, a comparison, or a call of names: one thing."""
+    return not any(isinstance(part, (ast.BoolOp, ast.IfExp)) for part in ast.walk(condition))
+
+
+def _f_strings(node: ast.JoinedStr) -> Iterator[Place]:
+    values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    for value in values:
+        if any(isinstance(part, (ast.Call, ast.IfExp)) for part in ast.walk(value)):
+            yield Place("call_in_f_string", node.lineno, ast.unparse(value)[:60])
+
+
+def count_places(folder: Path) -> Counter[str]:
+    """Count the places of each rule in a folder, its `bindings`, `lines` of code and `functions`."""
+    counts: Counter[str] = Counter()
+    for path in python_files(folder):
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        counts.update(place.rule for place in find_places(source))
+        counts["bindings"] += sum(1 for _ in bindings(tree))
+        counts["functions"] += sum(isinstance(node, Function) for node in ast.walk(tree))
+        counts["lines"] += count_code_lines(source)
+    return counts
+
+
+def main(paths: Sequence[str]) -> None:
+    """Print the counts of the packages, or the places in files and folders."""
+    if not paths:
+        for name in PACKAGES:
+            sys.stdout.write(f"{name}: {dict(count_places(Path(name)).most_common())}\n")
+    for path in map(Path, paths):
+        for file in [path] if path.is_file() else sorted(python_files(path)):
+            places = find_places(file.read_text(encoding="utf-8"))
+            for place in sorted(places, key=lambda place: place.line):
+                sys.stdout.write(f"{file}:{place.line}: {place.rule}: {place.text}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
