@@ -17,6 +17,8 @@ DOCS = ROOT / "docs"
 _ROWS = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 _CELLS = re.compile(r"(?<!\\)\|")
 _NAMES = re.compile(r"`([^`]+)`")
+_METRICS = re.compile(r"`(?P<name>[^`]+)`(?P<interval> ±)?")
+_TOGETHER = re.compile(r"left out as `(eval/[^`]+)`")
 _RANGE = re.compile(r"(?P<low>−?[\d.]+)…(?P<high>−?[\d.]+)|≥ (?P<least>\d+)|(?P<any>any|the scale)")
 
 Table = Sequence[Sequence[str]]
@@ -24,9 +26,13 @@ Table = Sequence[Sequence[str]]
 
 def tables(path: Path, *, header: str) -> list[Table]:
     """The rows of the page's tables whose first column has this header."""
+    return [table[2:] for table in _tables(path) if table[0][0] == header]
+
+
+def _tables(path: Path) -> list[Table]:
+    """The page's tables, with their headers."""
     text = path.read_text(encoding="utf-8")
-    rows = [[_cells(line) for line in block.splitlines()] for block in _ROWS.findall(text)]
-    return [table[2:] for table in rows if table[0][0] == header]
+    return [[_cells(line) for line in block.splitlines()] for block in _ROWS.findall(text)]
 
 
 def _cells(line: str) -> list[str]:
@@ -60,19 +66,56 @@ class Documented:
 
 
 def metrics_of(page: str) -> list[Documented]:
-    """The metrics of a page's tables."""
-    return [
-        Documented(name, *_bounds(row[2]))
-        for table in tables(DOCS / page, header="metric")
-        for row in table
-        for name in names_in(row[0])
-    ]
+    """The metrics of a page's tables; a row has one range, or one for each of its names."""
+    metrics = []
+    for row in _metric_rows(page):
+        families = _families(row["metric"])
+        ranges = [_bounds(part) for part in row["range"].split("; ")]
+        if len(ranges) == 1:
+            ranges *= len(families)
+        for names, (low, high) in zip(families, ranges, strict=True):
+            metrics += [Documented(name, low, high) for name in names]
+    return metrics
 
 
 def left_out_together(page: str) -> set[str]:
     """The names under which families of metrics are left out as a whole."""
-    cells = [row[-1] for table in tables(DOCS / page, header="metric") for row in table]
-    return {name for cell in cells for name in names_in(cell) if name.startswith("eval/")}
+    names = set()
+    for row in _metric_rows(page):
+        names.update(_TOGETHER.findall(row["formula"]))
+        names.update(name for name in names_in(row.get("left out", "")) if name.startswith("eval/"))
+    return names
+
+
+def _metric_rows(page: str) -> Iterator[Mapping[str, str]]:
+    """The rows of a page's tables of metrics: cells by the header of their column."""
+    for header, _, *rows in _tables(DOCS / page):
+        if header[0] == "metric":
+            yield from (dict(zip(header, row, strict=True)) for row in rows)
+
+
+def _families(cell: str) -> list[list[str]]:
+    """The names of a cell, in a list for each that is written there.
+
+    `*/` stands for `eval/` and `train/`, and ± adds the ends of the interval, which evaluations have.
+    A name that begins with `…` goes on from the last one that does not.
+    """
+    families: list[list[str]] = []
+    whole = ""
+    for match in _METRICS.finditer(cell):
+        name = match["name"]
+        if name.startswith("…"):
+            families.append([whole + name[1:]])
+            continue
+        whole = name
+        names = [name.replace("*/", prefix, 1) for prefix in ("eval/", "train/")]
+        if not name.startswith("*/"):
+            names = [name]
+        if match["interval"]:
+            assert names[0].startswith("eval/"), f"only evaluations have intervals: {name}"
+            names += [f"{names[0]}_ci_low", f"{names[0]}_ci_high"]
+        families.append(names)
+    return families
 
 
 def _bounds(cell: str) -> tuple[float, float]:
