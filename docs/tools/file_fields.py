@@ -34,6 +34,7 @@ from judgegym.llm.wire import Token
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorRollout
 from judgegym.reports.labels.correction import CorrectedNumber, Correction
+from judgegym.reports.labels.file import Draw, Label
 from judgegym.statistics.agreement import Interval
 
 _ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+): (?P<text>.+(?:\n {8}.+)*)", re.MULTILINE)
@@ -74,8 +75,10 @@ PARTS: Mapping[str, type] = {
     "answer": ChatResponse,
     "alarm": Alarm,
     "rollout": MonitorRollout,
+    "draw": Draw,
+    "label": Label,
 }
-"""Objects within the lines of other files."""
+"""Lines of other files, or objects within them."""
 
 
 def file_fields(name: str) -> str:

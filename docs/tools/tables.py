@@ -1,0 +1,79 @@
+"""Make the tables of monitors, of an audit's checks, and of the reasons and layouts of `select`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, SYSTEM
+from judgegym.datasets.select.layouts import LAYOUTS, read_with
+from judgegym.datasets.select.selection import REASONS
+from judgegym.judges.scorers.columns import USUAL_COLUMNS
+from judgegym.monitoring.monitors import MONITORS
+from judgegym_trials.audit.checks import CHECKS
+from judgegym_trials.audit.settings import Threshold, load_settings
+
+_SIDES = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
+_FLAGS = {
+    "responses": "`--best`, `--top`, `--threshold`",
+    "labels": "`--threshold` (all responses, labelled), `--pairs`",
+    "pairs": "`--pairs`",
+    "prompts": "`--best`",
+}
+
+
+def code_table(name: str) -> str:
+    """Return the table of this name in Markdown.
+
+    Raises:
+        KeyError: no table has this name.
+    """
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in _TABLES[name]())
+
+
+def _monitors() -> Iterator[tuple[str, ...]]:
+    yield from (("monitor", "what it measures"), ("---", "---"))
+    yield from ((f"`{name}`", about) for name, about in MONITORS.items())
+
+
+def _columns() -> Iterator[tuple[str, ...]]:
+    yield from (("read as", "columns; the first with a value counts"), ("---", "---"))
+    columns = {"prompt": PROMPTS, "conversation": CONVERSATIONS, "system prompt": SYSTEM}
+    columns |= {"response": RESPONSES, **USUAL_COLUMNS}
+    for part, names in columns.items():
+        yield (part, ", ".join(f"`{name}`" for name in names))
+
+
+def _reasons() -> Iterator[tuple[str, ...]]:
+    yield from (("reason", "what it means"), ("---", "---"))
+    yield from ((f"`{name}`", about) for name, about in REASONS.items())
+
+
+def _checks() -> Iterator[tuple[str, ...]]:
+    yield ("check", "effect", "threshold", "margin")
+    yield ("---",) * 4
+    for name, threshold in load_settings().checks.items():
+        effect = CHECKS[name].says.format("…")
+        yield (f"`{name}`", effect, _limit(threshold), f"{threshold.margin:g}")
+
+
+def _limit(threshold: Threshold) -> str:
+    return f"{_SIDES[threshold.side]}{threshold.limit:g}" if threshold.side else ""
+
+
+def _layouts() -> Iterator[tuple[str, ...]]:
+    yield ("layout", "read by", "columns", "selected with")
+    yield ("---",) * 4
+    for name, layout in LAYOUTS.items():
+        flags = read_with(name, conversational=True)
+        reader = f"{layout.about}: `{flags}`" if flags else layout.about
+        columns = ", ".join(f"`{column}`" for column in layout.columns)
+        yield (f"`{name}`", reader, columns, _FLAGS[layout.takes])
+
+
+_TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+    "monitors": _monitors,
+    "checks": _checks,
+    "columns": _columns,
+    "reasons": _reasons,
+    "layouts": _layouts,
+}
