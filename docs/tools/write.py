@@ -3,8 +3,8 @@
 A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings`
 (`settings_tables.py`), `code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE`
 (`prompts.py`), `fields NAME` of the files of a run (`file_fields.py`), `verdicts NAME`
-(`verdict_forms.py`), `faults endpoint` (`fault_table.py`) and `table NAME` (`tables.py`). So a page
-shows the same in the repository and on the site.
+(`verdict_forms.py`), `faults endpoint` (`fault_table.py`), `table NAME` (`tables.py`) and `ignored
+atropos` (`ignored_settings.py`). So a page shows the same in the repository and on the site.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from docs.tools.example_code import example_code
 from docs.tools.fault_table import fault_table
 from docs.tools.file_fields import file_fields
 from docs.tools.generated import BLOCK
+from docs.tools.ignored_settings import ignored_settings
 from docs.tools.prompts import prompt_block
 from docs.tools.settings_tables import settings_table
 from docs.tools.tables import code_table
@@ -32,6 +33,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "verdicts": verdict_forms,
     "faults": fault_table,
     "table": code_table,
+    "ignored": ignored_settings,
 }
 
 
