@@ -3,8 +3,9 @@
 A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings`
 (`settings_tables.py`), `code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE`
 (`prompts.py`), `fields NAME` of the files of a run (`file_fields.py`), `verdicts NAME`
-(`verdict_forms.py`), `faults endpoint` (`fault_table.py`), `table NAME` (`tables.py`) and `ignored
-atropos` (`ignored_settings.py`). So a page shows the same in the repository and on the site.
+(`verdict_forms.py`), `faults endpoint` (`fault_table.py`), `table NAME` (`tables.py`), `ignored
+atropos` (`ignored_settings.py`) and `server NAME` (`server_tables.py`). So a page shows the same in
+the repository and on the site.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from docs.tools.file_fields import file_fields
 from docs.tools.generated import BLOCK
 from docs.tools.ignored_settings import ignored_settings
 from docs.tools.prompts import prompt_block
+from docs.tools.server_tables import server_table
 from docs.tools.settings_tables import settings_table
 from docs.tools.tables import code_table
 from docs.tools.verdict_forms import verdict_forms
@@ -34,6 +36,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "faults": fault_table,
     "table": code_table,
     "ignored": ignored_settings,
+    "server": server_table,
 }
 
 

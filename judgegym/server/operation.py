@@ -278,7 +278,7 @@ _SCORES = tuple(place / 10 for place in range(11))
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
-_COUNTERS: Mapping[str, tuple[str, str]] = {
+COUNTERS: Mapping[str, tuple[str, str]] = {
     "requests": ("Requests for scores", "judge protocol code"),
     "responses": ("Responses judged", "judge status"),
     "equal_responses": ("Responses with the judgment of an equal one", "judge"),
@@ -313,7 +313,14 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "late_members": ("Members that came after their cohort was closed", "judge"),
 }
 """What each counter counts, and its labels."""
-_HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
+GAUGES: Mapping[str, tuple[str, str]] = {
+    "cohorts_open": ("Cohorts that wait for members", "judge"),
+    "in_flight": ("Judgments under way or waiting", ""),
+    "monitor": ("The latest number of a monitor", "judge monitor"),
+    "gold_responses": ("Responses for the gold judge, by outcome", "judge outcome"),
+}
+"""What each gauge shows, and its labels."""
+HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
     "request_seconds": ("Latency of requests for scores", "judge protocol", _BUCKETS),
     "judge_call_seconds": (
         "Time of calls to the judge, with what was sent again and its pauses",
@@ -370,8 +377,8 @@ class Telemetry:
         self._registry: Any = None
         self._is_shared = MULTIPROCESS in os.environ
         nothing: Any = _Nothing()
-        self._counters: dict[str, Any] = dict.fromkeys(_COUNTERS, nothing)
-        self._histograms: dict[str, Any] = dict.fromkeys(_HISTOGRAMS, nothing)
+        self._counters: dict[str, Any] = dict.fromkeys(COUNTERS, nothing)
+        self._histograms: dict[str, Any] = dict.fromkeys(HISTOGRAMS, nothing)
         self._open_cohorts = self._in_flight = self._monitors = self._gold = nothing
         if is_counted:
             self._count()
@@ -381,14 +388,19 @@ class Telemetry:
 
         self._registry = registry = CollectorRegistry()
 
-        def gauge(name: str, about: str, *labels: str) -> Gauge:
+        def gauge(name: str) -> Gauge:
+            about, labels = GAUGES[name]
             return Gauge(
-                f"judgegym_{name}", about, labels, registry=registry, multiprocess_mode="livesum"
+                f"judgegym_{name}",
+                about,
+                labels.split(),
+                registry=registry,
+                multiprocess_mode="livesum",
             )
 
         self._counters = {
             name: _Children(Counter(f"judgegym_{name}", about, labels.split(), registry=registry))
-            for name, (about, labels) in _COUNTERS.items()
+            for name, (about, labels) in COUNTERS.items()
         }
         self._histograms = {
             name: _Children(
@@ -396,18 +408,12 @@ class Telemetry:
                     f"judgegym_{name}", about, labels.split(), buckets=buckets, registry=registry
                 )
             )
-            for name, (about, labels, buckets) in _HISTOGRAMS.items()
+            for name, (about, labels, buckets) in HISTOGRAMS.items()
         }
-        self._open_cohorts = _Children(
-            gauge("cohorts_open", "Cohorts that wait for members", "judge")
-        )
-        self._in_flight = gauge("in_flight", "Judgments under way or waiting")
-        self._monitors = _Children(
-            gauge("monitor", "The latest number of a monitor", "judge", "monitor")
-        )
-        self._gold = _Children(
-            gauge("gold_responses", "Responses for the gold judge, by outcome", "judge", "outcome")
-        )
+        self._open_cohorts = _Children(gauge("cohorts_open"))
+        self._in_flight = gauge("in_flight")
+        self._monitors = _Children(gauge("monitor"))
+        self._gold = _Children(gauge("gold_responses"))
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
