@@ -29,11 +29,8 @@ from judgegym.judges.checklists.judge import ChecklistDetail
 from judgegym.judges.core.judgment import CritiqueRound, ScoreParts
 from judgegym.judges.mt_bench import MTBenchDetail
 from judgegym.judges.rubrics.judge import RubricDetail
-from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Token
-from judgegym.monitoring.alarms import Alarm
-from judgegym.monitoring.group import MonitorRollout
-from judgegym.reports.labels.correction import CorrectedNumber, Correction
+from judgegym.reports.labels.correction import CorrectedNumber
 from judgegym.reports.labels.file import Draw, Label
 from judgegym.statistics.agreement import Interval
 
@@ -70,20 +67,13 @@ DETAILS: Mapping[str, type] = {
 }
 """The type of `detail` in a sample, by environment."""
 
-PARTS: Mapping[str, type] = {
-    "correction": Correction,
-    "answer": ChatResponse,
-    "alarm": Alarm,
-    "rollout": MonitorRollout,
-    "draw": Draw,
-    "label": Label,
-}
+PARTS: Mapping[str, type] = {"draw": Draw, "label": Label}
 """Lines of other files, or objects within them."""
 
 
 def file_fields(name: str) -> str:
     """Return the block of `sample`, of the detail of an environment, or of a part of another file."""
-    lines = _sample_lines() if name == "sample" else _model_lines({**DETAILS, **PARTS}[name], "")
+    lines = _sample_lines() if name == "sample" else model_lines({**DETAILS, **PARTS}[name], "")
     return "\n".join(["```yaml", *lines, "```"])
 
 
@@ -96,7 +86,7 @@ def _sample_lines() -> Iterator[str]:
         "completions?:  # several completions, or none; objects with the fields of a completion "
         "above"
     )
-    yield from _as_list(_completion_lines("", left_out="turns"))
+    yield from list_lines(_completion_lines("", left_out="turns"))
     yield "score: number or null  # in the judge's own range; null in failures.jsonl"
     yield (
         "status: text  # ok, invalid_completion, judge_failed, unparsable, policy_failed or "
@@ -120,7 +110,7 @@ def _sample_lines() -> Iterator[str]:
     yield "critique?:  # the history of self-critique"
     yield "  before_score: number  # before the first round"
     yield "  rounds:  # those of each verdict"
-    yield from _as_list(_model_lines(CritiqueRound, "  "))
+    yield from list_lines(model_lines(CritiqueRound, "  "))
     yield "members?: object of numbers  # the score from 0 to 1 of each member of a jury"
     yield "error?: text  # why the row failed; in failures.jsonl"
     yield from _field_lines(
@@ -143,7 +133,8 @@ def _completion_lines(indent: str, mark: str = "", *, left_out: str) -> Iterator
             )
 
 
-def _model_lines(model: type, indent: str) -> Iterator[str]:
+def model_lines(model: type, indent: str) -> Iterator[str]:
+    """Yield the fields of a dataclass."""
     about, hints = _attributes(model), get_type_hints(model)
     for field in fields(model):
         yield from _field_lines(field.name, hints[field.name], about.get(field.name, ""), indent)
@@ -158,15 +149,15 @@ def _field_lines(name: str, annotation: Any, about: str, indent: str) -> Iterato
         yield f"{indent}{name}: list of objects{_NULL if is_null else ''}  # {_CUT[element]}"
     elif is_dataclass(inner) and inner not in _PLAIN:
         yield f"{indent}{name}{mark}:{comment}"
-        yield from _model_lines(inner, f"{indent}  ")
+        yield from model_lines(inner, f"{indent}  ")
     elif is_dataclass(element) and get_origin(inner) is tuple:
         yield f"{indent}{name}:{comment}"
-        yield from _as_list(_model_lines(element, indent))
+        yield from list_lines(model_lines(element, indent))
     else:
         yield f"{indent}{name}: {_kind(annotation)}{comment}"
 
 
-def _as_list(lines: Iterator[str]) -> Iterator[str]:
+def list_lines(lines: Iterator[str]) -> Iterator[str]:
     """Indent the fields of an object as those of a list's elements."""
     for number, line in enumerate(lines):
         depth = len(line) - len(line.lstrip())

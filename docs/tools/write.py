@@ -2,10 +2,10 @@
 
 A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings`
 (`settings_tables.py`), `code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE`
-(`prompts.py`), `fields NAME` of the files of a run (`file_fields.py`), `verdicts NAME`
-(`verdict_forms.py`), `faults endpoint` (`fault_table.py`), `table NAME` (`tables.py`), `ignored
-atropos` (`ignored_settings.py`) and `server NAME` (`server_tables.py`). So a page shows the same in
-the repository and on the site.
+(`prompts.py`), `fields NAME` (`file_fields.py`) and `lines NAME` (`line_fields.py`) of the files of
+a run, `verdicts NAME` (`verdict_forms.py`), `faults endpoint` (`fault_table.py`), `table NAME`
+(`tables.py`), `ignored atropos` (`ignored_settings.py`) and `server NAME` (`server_tables.py`). So
+a page shows the same in the repository and on the site.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from docs.tools.fault_table import fault_table
 from docs.tools.file_fields import file_fields
 from docs.tools.generated import BLOCK
 from docs.tools.ignored_settings import ignored_settings
+from docs.tools.line_fields import line_fields
 from docs.tools.prompts import prompt_block
 from docs.tools.server_tables import server_table
 from docs.tools.settings_tables import settings_table
@@ -36,6 +37,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "faults": fault_table,
     "table": code_table,
     "ignored": ignored_settings,
+    "lines": line_fields,
     "server": server_table,
 }
 

@@ -164,26 +164,18 @@ def _holds(kind: str, value: Any) -> bool:
     )
 
 
-def section_fields(page: Path, section: str) -> dict[str, Field]:
-    """The fields of the first written block of YAML below a heading, by their paths."""
-    text = page.read_text(encoding="utf-8").partition(f"# {section}\n")[2]
-    content = re.split(r"^#", text, maxsplit=1, flags=re.MULTILINE)[0]
-    _, fence, block = content.partition("```yaml\n")
-    assert fence, f"{page}: no fields in a section {section!r}"
-    return read_fields(block.partition("```")[0])
+def generated_fields(page: Path, name: str) -> dict[str, Field]:
+    """Return the fields of a generated block of `fields` or `lines`, by their paths."""
+    text = page.read_text(encoding="utf-8")
+    marker = re.compile(rf"<!-- generated: (?:fields|lines) {re.escape(name)} -->\n\n```yaml\n")
+    match = marker.search(text)
+    assert match, f"{page}: no generated fields {name!r}"
+    return read_fields(text[match.end() :].partition("```")[0])
 
 
-def generated_fields(page: Path, name: str, *, within: str = "") -> dict[str, Field]:
-    """The fields of a generated block by their paths, `within` an object of another block."""
-    marker = f"<!-- generated: fields {name} -->\n\n```yaml\n"
-    _, found, text = page.read_text(encoding="utf-8").partition(marker)
-    assert found, f"{page}: no generated fields {name!r}"
-    return read_fields(text.partition("```")[0], within)
-
-
-def read_fields(block: str, within: str = "") -> dict[str, Field]:
-    """The fields of a block by their paths: `a.b` is a field of an object, `a[].b` one of the objects of a list."""
-    return dict(_fields_in(yaml.load(block, yaml.BaseLoader), within))
+def read_fields(block: str) -> dict[str, Field]:
+    """Return the fields of a block by path: `a.b` is a field of an object, `a[].b` one of the objects of a list."""
+    return dict(_fields_in(yaml.load(block, yaml.BaseLoader), ""))
 
 
 def _fields_in(content: Mapping[str, Any], within: str) -> Iterator[tuple[str, Field]]:

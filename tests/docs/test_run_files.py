@@ -24,7 +24,7 @@ from tests.core.datasets.scoring import score
 from tests.core.environments.rollouts_of import group, two_turns
 from tests.core.reports.training.made import MadeTraining
 from tests.docs.runs import CONFIGURED, Runs
-from tests.docs.tables import DOCS, Check, Field, generated_fields, names_in, section_fields, tables
+from tests.docs.tables import DOCS, Check, generated_fields, names_in, tables
 from tests.pictures import png
 
 PAGE = DOCS / "run_files.md"
@@ -40,8 +40,6 @@ DETAILS = {
     "self-critique": ("peers",),
 }
 """The runs that write the detail of each environment."""
-NUMBERED = {"number": "whole number", "gold": "number or null"}
-"""What the page says in words of a rollout of `live.jsonl`."""
 GROUPS = ("arena-groups", "arena-together", "arena-failing-groups")
 
 
@@ -84,22 +82,15 @@ def test_fields_of_a_detail(environment: str, runs: Runs) -> None:
 
 
 def test_fields_of_the_metrics_file(runs: Runs) -> None:
-    corrected = generated_fields(PAGE, "correction", within="config_general.corrected.")
-    written = section_fields(PAGE, "metrics.json")
-    check = Check(
-        {
-            **corrected,
-            **{path.format(environment="arena_hard"): field for path, field in written.items()},
-        }
-    )
+    written = generated_fields(PAGE, "metrics")
+    check = Check({path.format(environment="arena_hard"): field for path, field in written.items()})
     for name in ("arena", "candidates", "arena-again", "arena-jury"):
         check.add(runs(name).files.report)
     assert check.never_seen == []
 
 
 def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
-    answer = generated_fields(PAGE, "answer", within="call.answer.")
-    check = Check({**section_fields(PAGE, "calls.jsonl"), **answer})
+    check = Check(generated_fields(PAGE, "calls"))
     failed = runs("arena-failing").files
     shutil.copytree(failed.path, tmp_path / "resumed")
     resumed = [
@@ -136,7 +127,7 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
 
 
 def test_fields_of_a_group(runs: Runs) -> None:
-    check = Check(section_fields(PAGE, "The file of groups"))
+    check = Check(generated_fields(PAGE, "groups"))
     for name in GROUPS:
         groups = runs(name).groups
         assert groups is not None
@@ -156,9 +147,7 @@ def test_fields_of_a_group(runs: Runs) -> None:
 
 
 def test_lines_of_the_live_file(runs: Runs, tmp_path: Path) -> None:
-    rollout = generated_fields(PAGE, "rollout", within="group.rollouts[].")
-    numbered = {f"group.rollouts[].{name}": Field(kind, False) for name, kind in NUMBERED.items()}
-    check = Check({**section_fields(PAGE, "live.jsonl"), **rollout, **numbered})
+    check = Check(generated_fields(PAGE, "live"))
     for name in GROUPS:
         for line in iter_live_lines(runs(name).files.path / "live.jsonl"):
             check.add(line)
@@ -171,7 +160,7 @@ def test_lines_of_the_live_file(runs: Runs, tmp_path: Path) -> None:
 
 
 def test_fields_and_columns_of_the_files_of_an_environment(runs: Runs) -> None:
-    check = Check(section_fields(PAGE, "Self-critique"))
+    check = Check(generated_fields(PAGE, "critiques"))
     for line in runs("peers").files.lines("critique_history.jsonl"):
         check.add(line)
     assert check.never_seen == []

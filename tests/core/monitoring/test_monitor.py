@@ -14,7 +14,7 @@ from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.settings import MonitorSettings
 from tests.core.monitoring.watched import Watching, group, hacked, rollout, worth
-from tests.docs.tables import DOCS, Check, generated_fields, section_fields
+from tests.docs.tables import DOCS, Check, generated_fields
 
 
 async def watch(watching: Watching, first: int, last: int, begins: int) -> None:
@@ -166,9 +166,7 @@ def test_a_cascade_that_keeps_its_promise_or_differs_on_one_row_again_and_again_
 
 
 async def test_fields_of_the_lines_are_those_of_the_handbook() -> None:
-    page = DOCS / "run_files.md"
-    alarm = generated_fields(page, "alarm", within="alarm.")
-    check = Check({**section_fields(page, "monitor.jsonl"), **alarm})
+    check = Check(generated_fields(DOCS / "run_files.md", "monitor"))
     watching = Watching(worth)
     await watch(watching, 1, 130, begins=90)
     watching.monitor.note("pause", {"state": "resumed", "by": "signal", "step": 3})
