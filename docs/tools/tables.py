@@ -1,14 +1,17 @@
-"""Make the tables of monitors, of an audit's checks, and of the reasons and layouts of `select`."""
+"""Make the tables of a page, by name, from what the code declares."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from docs.tools.server_tables import SERVER_TABLES
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, SYSTEM
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.selection import REASONS
+from judgegym.engine.settings.training import IGNORED
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.monitoring.monitors import MONITORS
+from judgegym.offline.faults import FAULTS
 from judgegym_trials.audit.checks import CHECKS
 from judgegym_trials.audit.settings import Threshold, load_settings
 
@@ -70,10 +73,24 @@ def _layouts() -> Iterator[tuple[str, ...]]:
         yield (f"`{name}`", reader, columns, _FLAGS[layout.takes])
 
 
+def _faults() -> Iterator[tuple[str, ...]]:
+    yield from (("fault", "what happens"), ("---", "---"))
+    for name, fault in FAULTS.items():
+        yield (f"`{name}`", fault.about.replace("--slow_ms", "`--slow_ms`"))
+
+
+def _ignored() -> Iterator[tuple[str, ...]]:
+    yield from (("setting", "why it has no effect"), ("---", "---"))
+    yield from ((f"`{name}`", reason) for name, reason in IGNORED.items())
+
+
 _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "monitors": _monitors,
     "checks": _checks,
     "columns": _columns,
     "reasons": _reasons,
     "layouts": _layouts,
+    "faults": _faults,
+    "ignored": _ignored,
+    **SERVER_TABLES,
 }

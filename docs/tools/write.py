@@ -3,9 +3,8 @@
 A block stands between `<!-- generated: KIND WORDS -->` and `<!-- end -->`. Kinds: `settings`
 (`settings_tables.py`), `code FILE NAMES` of `examples/` (`example_code.py`), `prompt TITLE`
 (`prompts.py`), `fields NAME` (`file_fields.py`) and `lines NAME` (`line_fields.py`) of the files of
-a run, `verdicts NAME` (`verdict_forms.py`), `faults endpoint` (`fault_table.py`), `table NAME`
-(`tables.py`), `ignored atropos` (`ignored_settings.py`) and `server NAME` (`server_tables.py`). So
-a page shows the same in the repository and on the site.
+a run, `verdicts NAME` (`verdict_forms.py`) and `table NAME` (`tables.py`). So a page shows the same
+in the repository and on the site.
 """
 
 from __future__ import annotations
@@ -16,13 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from docs.tools.example_code import example_code
-from docs.tools.fault_table import fault_table
 from docs.tools.file_fields import file_fields
 from docs.tools.generated import BLOCK
-from docs.tools.ignored_settings import ignored_settings
 from docs.tools.line_fields import line_fields
 from docs.tools.prompts import prompt_block
-from docs.tools.server_tables import server_table
 from docs.tools.settings_tables import settings_table
 from docs.tools.tables import code_table
 from docs.tools.verdict_forms import verdict_forms
@@ -34,11 +30,8 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "prompt": prompt_block,
     "fields": file_fields,
     "verdicts": verdict_forms,
-    "faults": fault_table,
     "table": code_table,
-    "ignored": ignored_settings,
     "lines": line_fields,
-    "server": server_table,
 }
 
 
