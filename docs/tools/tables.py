@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from docs.tools.judge_tables import JUDGE_TABLES
 from docs.tools.server_tables import SERVER_TABLES
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, SYSTEM
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
@@ -93,4 +94,5 @@ _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "faults": _faults,
     "ignored": _ignored,
     **SERVER_TABLES,
+    **JUDGE_TABLES,
 }

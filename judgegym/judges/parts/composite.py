@@ -65,11 +65,13 @@ class TermOptions(PartOptions):
     """What a part does in the reward; its other settings are those of its judge.
 
     Attributes:
-        weight: of a term in `weighted_sum`; 0 measures the part and leaves it out of the reward.
-        gate: the score that the part has to reach.
-        otherwise: the reward of a response that does not reach the gate.
-        penalty: the most that the part takes off the reward.
-        on_failure: what a part without a score does: fail the reward, or leave the part out.
+        weight: makes the part a term with this weight (default 1); 0 measures it and leaves it out
+            of the reward.
+        gate: below this score the reward is `otherwise`, and no other part is asked.
+        otherwise: the reward of a response below the gate (default 0).
+        penalty: takes `penalty` · (1 − score) off the reward.
+        on_failure: `fail` (default): without a score of the part the reward has none; `leave_out`:
+            the others are combined, with renormalised weights, and the explanation says so.
     """
 
     weight: _Weight = 1.0

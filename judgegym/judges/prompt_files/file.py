@@ -57,12 +57,14 @@ class PromptFile(BaseModel):
     """A judge's prompt, scale and verdict.
 
     Attributes:
-        prompt: the user message, with placeholders.
-        scale: from the lowest to the highest score, both included; labels with their scores from 0
-            to 1; or yes/no.
-        verdict: where the verdict of a reply stands.
-        system: the system message; `None` for none.
-        optional: placeholders that a row may lack.
+        prompt: the user message with placeholders, as a block (`|`).
+        scale: `[LOWEST, HIGHEST]` of whole numbers; labels with scores from 0 to 1; or `yes/no` (1
+            and 0).
+        verdict: exactly one of `after: "SCORE:"` (the rest of the line after the last one; also
+            `4/5`, `**SCORE:** 4`, `<score>4</score>`), `within: brackets` (the last `[[good]]`),
+            `field: answers` (of the last JSON object).
+        system: the system message; without it there is none. `--judge_system_prompt` replaces it.
+        optional: placeholders that a row may lack; their sections are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

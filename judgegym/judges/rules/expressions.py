@@ -41,7 +41,10 @@ def _refuse(constant: str) -> None:
 
 @lru_cache
 def expression() -> Comparison:
-    """Equality of mathematical expressions, by math-verify: the last of a text, boxed ones first."""
+    """Check that the last expressions, boxed ones first, are equal by math-verify.
+
+    A reference without `$` is LaTeX. Cannot say: one of them is no expression.
+    """
     from math_verify import parse, verify  # late: sympy takes seconds
 
     for name in ("math_verify", "latex2sympy2_extended"):
@@ -67,7 +70,10 @@ def expression() -> Comparison:
 
 @lru_cache
 def regex() -> Comparison:
-    """Whether a regular expression of Python's `re` matches somewhere in the text."""
+    """Check that a regular expression of Python's `re` matches somewhere in the answer.
+
+    Cannot say: the expression is invalid.
+    """
 
     def compare(text: str, expected: str) -> RuleFinding:
         if not expected.strip():
@@ -88,7 +94,10 @@ def regex() -> Comparison:
 
 @lru_cache
 def json_schema() -> Comparison:
-    """Whether the text's JSON value is valid: the whole text, its last code block, or its last object."""
+    """Validate a JSON value: the answer, its last code block or its last object. 0 without JSON.
+
+    No URL is fetched. Cannot say: the expected value is no schema.
+    """
     from jsonschema.exceptions import SchemaError, best_match
     from jsonschema.validators import validator_for
     from referencing import Registry

@@ -87,7 +87,10 @@ def _decimal(written: str) -> Decimal:
 
 
 def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
-    """Compare the last number of the boxed answer, or of the text, with the last number of the expected text.
+    r"""Compare the last number, that of the last `\boxed{…}` first, with the reference's, within `rule_tolerance`.
+
+    It reads `1,250`, `.5`, `6e23`, `3/4`, `\frac{3}{4}` and `-$5`, but no units and no per cent.
+    Cannot say: one of them has no number.
 
     Args:
         text: the answer.
@@ -108,7 +111,7 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
 
 
 def exact(text: str, expected: str) -> RuleFinding:
-    """Whether the answer is the expected text, but for white space at both ends."""
+    """Check that the answer is the reference, except for white space at both ends."""
     if not expected.strip():
         return cannot_say("the expected value is blank", expected=expected, is_unusable=True)
     return RuleFinding.from_outcome(
@@ -127,7 +130,10 @@ def normalised_text(text: str) -> str:
 
 
 def normalised(text: str, expected: str) -> RuleFinding:
-    """Whether the answer is the expected text, both normalised."""
+    """Check that the answer is the reference, without case, punctuation, English articles and repeated white space.
+
+    This is the normalisation of SQuAD. Cannot say: nothing is left of the reference.
+    """
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
         return cannot_say(
@@ -137,7 +143,10 @@ def normalised(text: str, expected: str) -> RuleFinding:
 
 
 def contains(text: str, expected: str) -> RuleFinding:
-    """Whether the expected text occurs in the answer, both normalised, and not within a word of Latin letters."""
+    """Check that the normalised reference occurs in the normalised answer, not within a word of Latin letters.
+
+    Cannot say: nothing is left of the reference.
+    """
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
         return cannot_say(
@@ -191,7 +200,10 @@ def choice_in(text: str) -> str | None:
 
 
 def multiple_choice(text: str, expected: str) -> RuleFinding:
-    """Compare the letter that the answer chooses with the expected one."""
+    r"""Check the chosen letter: in `\boxed{B}`, behind "answer", "choice" or "option", or alone on the last line.
+
+    A line such as `B) Paris` chooses B. Cannot say: there is no letter, or several.
+    """
     wanted, given = choice_in(expected), choice_in(text)
     if wanted is None:
         return cannot_say(

@@ -21,7 +21,7 @@ _LEAST_PROBABILITY = 0.5
 
 
 def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFinding:
-    """The score of a text's length.
+    """Give 1 up to `rule_soft_limit`, then linearly less, down to 0 at `rule_hard_limit`.
 
     Args:
         text: the response.
@@ -54,7 +54,7 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
 
 
 def repetition(text: str) -> RuleFinding:
-    """The share of distinct ones among all runs of three words of a text; 1.0 of a text with fewer words.
+    """Compute the share of distinct runs among all runs of three words; 1 for fewer words.
 
     >>> repetition("again and again and again and").score
     0.5
@@ -67,7 +67,10 @@ def repetition(text: str) -> RuleFinding:
 
 
 def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
-    """Whether a response has one `<think>…</think>`, and an answer behind it (`judgegym.judges.parsing.thinking`)."""
+    """Check for one `<think>…</think>`, or with `rule_opened_by_template` one `</think>`, and an answer behind it.
+
+    `judgegym.judges.parsing.thinking` has the format.
+    """
     thinking = split(text, opened_by_template=opened_by_template)
     return RuleFinding.from_outcome(
         holds=thinking.valid, found=thinking.reason or "valid", expected="valid"
@@ -76,7 +79,12 @@ def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
 
 @lru_cache
 def language() -> Comparison:
-    """Whether a text is in the language of a code, or in that of another text, given as `=text`."""
+    """Check that the answer is in the language of the code (`de`), or of the prompt, by py3langid.
+
+    Cannot say: the detector's probability is below ½.
+
+    `=text` expects the language of this text, such as the prompt's.
+    """
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

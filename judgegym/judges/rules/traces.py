@@ -134,14 +134,20 @@ def _finding(
 
 @_bounded
 def tool_called(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
-    """Whether each of the expected tools was called, with the expected arguments among those of one call."""
+    """Check that each expected tool was called, with the expected arguments among those of one call.
+
+    Cannot say: a call has no name.
+    """
     holds = all(any(_matches_call(tool, call) for call in calls) for tool in _tools(expected))
     return _finding(holds=holds, calls=calls, expected=expected)
 
 
 @_bounded
 def tool_order(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
-    """Whether the expected tools were called in this order, others between them allowed."""
+    """Check that the tools were called in this order; others may stand between them.
+
+    Cannot say: a call has no name.
+    """
     left = iter(calls)  # each search goes on behind the last one
     holds = all(any(_matches_call(tool, call) for call in left) for tool in _tools(expected))
     return _finding(holds=holds, calls=calls, expected=expected)
@@ -149,9 +155,11 @@ def tool_order(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
 
 @lru_cache
 def tool_not_called() -> ToolComparison:
-    """Whether no call is of one of the expected tools, with arguments that all regular expressions match.
+    """Check that no call is of one of the tools with arguments that match.
 
-    Where the arguments of a call are no JSON object, each expression is looked for in their whole
+    Cannot say: a call has no name.
+
+    If the arguments of a call are no JSON object, each expression is looked for in their whole
     text, so that a call cannot hide behind a broken argument.
     """
 
@@ -188,7 +196,7 @@ def _text(value: JSON) -> str:
 
 
 def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
-    """Whether the last turn is the policy's own, with a text behind its thinking, and no tool call is left open.
+    """Check that the last turn is the assistant's, with a text behind its thinking, and that no call is open.
 
     A call of an earlier turn is open if no result answers its id; where results have no ids this is
     not checked.
@@ -212,7 +220,7 @@ def ends_with_answer(trace: Sequence[Turn]) -> RuleFinding:
 
 
 def tool_errors(trace: Sequence[Turn]) -> RuleFinding:
-    """1 − the share of tool results that are errors."""
+    """Compute 1 − the share of tool results that are errors. Cannot say: there is no result, or one is unclear."""
     results = [_is_error(turn) for turn in trace if turn.role == "tool"]
     unknown = results.count(None)
     if not results:
