@@ -34,14 +34,14 @@ MONITORS: Mapping[str, str] = {
     "cut_off_rate": "share of completions that were cut off",
     "empty_rate": "share of empty completions",
     "refusal_rate": "share of refusals",
-    "repetition": "share of the runs of three words that a completion has said before",
-    "near_duplicates_in_group": "share of completions that nearly repeat another one of their group",
-    "near_duplicates_across": "share of completions that nearly repeat one to another row",
+    "repetition": "share of three-word sequences that the completion has already used",
+    "near_duplicates_in_group": "share of completions that nearly repeat another of their group",
+    "near_duplicates_across": "share of completions that nearly repeat one for another row",
     "language_switch_rate": "share of completions in another language than their prompt",
     "judge_failed_rate": "share of judgments whose call never succeeded",
     "unparsable_rate": "share of judgments without a verdict",
     "redraw_rate": "judge calls made again, for each rollout",
-    "suspect_rate": "tokens and markers of the judge's prompt, for each rollout",
+    "suspect_rate": "role tokens and judge markers in judged texts, for each rollout",
     "masked_rate": "share of rollouts without a reward",
 }
 """What each monitor measures."""
