@@ -11,8 +11,10 @@ from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.selection import REASONS
 from judgegym.engine.settings.training import IGNORED
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
+from judgegym.llm.refusals.request_fields import FIELDS
 from judgegym.monitoring.monitors import MONITORS
 from judgegym.offline.faults import FAULTS
+from judgegym_trials.attacks.suite import BUILT_IN, load_attacks
 from judgegym_trials.audit.checks import CHECKS
 from judgegym_trials.audit.settings import Threshold, load_settings
 
@@ -52,6 +54,22 @@ def _reasons() -> Iterator[tuple[str, ...]]:
     yield from ((f"`{name}`", about) for name, about in REASONS.items())
 
 
+def _attacks() -> Iterator[tuple[str, ...]]:
+    yield from (("family", "attacks"), ("---", "---"))
+    families: dict[str, list[str]] = {}
+    for attack in load_attacks(BUILT_IN):
+        families.setdefault(attack.family, []).append(f"`{attack.name}`")
+    yield from ((family, ", ".join(names)) for family, names in families.items())
+
+
+def _refusals() -> Iterator[tuple[str, ...]]:
+    yield from (("refused field", "what becomes of it"), ("---", "---"))
+    fields: dict[str, list[str]] = {}
+    for field in FIELDS.values():
+        fields.setdefault(field.becomes, []).append(f"`{field.name}`")
+    yield from ((", ".join(names), becomes) for becomes, names in fields.items())
+
+
 def _checks() -> Iterator[tuple[str, ...]]:
     yield ("check", "effect", "threshold", "margin")
     yield ("---",) * 4
@@ -88,6 +106,8 @@ def _ignored() -> Iterator[tuple[str, ...]]:
 _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "monitors": _monitors,
     "checks": _checks,
+    "attacks": _attacks,
+    "refusals": _refusals,
     "columns": _columns,
     "reasons": _reasons,
     "layouts": _layouts,
