@@ -78,7 +78,7 @@ def file_fields(name: str) -> str:
 
 
 def _sample_lines() -> Iterator[str]:
-    about = _attributes(Sample)
+    about = read_attributes(Sample)
     for name in ("uid", "category", "question", "texts", "task_digest"):
         yield from _field_lines(name, get_type_hints(Sample)[name], about[name], "")
     yield from _completion_lines("", "?", left_out="follow_up")
@@ -119,7 +119,7 @@ def _sample_lines() -> Iterator[str]:
 
 
 def _completion_lines(indent: str, mark: str = "", *, left_out: str) -> Iterator[str]:
-    about, hints = _attributes(Completion), get_type_hints(Completion)
+    about, hints = read_attributes(Completion), get_type_hints(Completion)
     for field in fields(Completion):
         if field.name == left_out:
             continue
@@ -135,7 +135,7 @@ def _completion_lines(indent: str, mark: str = "", *, left_out: str) -> Iterator
 
 def model_lines(model: type, indent: str) -> Iterator[str]:
     """Yield the fields of a dataclass."""
-    about, hints = _attributes(model), get_type_hints(model)
+    about, hints = read_attributes(model), get_type_hints(model)
     for field in fields(model):
         yield from _field_lines(field.name, hints[field.name], about.get(field.name, ""), indent)
 
@@ -202,7 +202,7 @@ def _plural(annotation: Any) -> str:
     return f"{words} or nulls" if is_null else words
 
 
-def _attributes(model: type) -> Mapping[str, str]:
+def read_attributes(model: type) -> Mapping[str, str]:
     """The meanings of a dataclass' attributes, without what they say of `None`."""
     docs = [
         inspect.cleandoc(base.__doc__ or "")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from docs.tools.file_fields import read_attributes
 from docs.tools.judge_tables import JUDGE_TABLES
 from docs.tools.server_tables import SERVER_TABLES
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, SYSTEM
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.selection import REASONS
 from judgegym.engine.settings.training import IGNORED
+from judgegym.environments.spec import EnvSpec
 from judgegym.judges.scorers.columns import USUAL_COLUMNS
 from judgegym.llm.refusals.request_fields import FIELDS
 from judgegym.monitoring.monitors import MONITORS
@@ -70,6 +72,11 @@ def _refusals() -> Iterator[tuple[str, ...]]:
     yield from ((", ".join(names), becomes) for becomes, names in fields.items())
 
 
+def _spec() -> Iterator[tuple[str, ...]]:
+    yield from (("field", "contents"), ("---", "---"))
+    yield from ((f"`{name}`", about) for name, about in read_attributes(EnvSpec).items())
+
+
 def _checks() -> Iterator[tuple[str, ...]]:
     yield ("check", "effect", "threshold", "margin")
     yield ("---",) * 4
@@ -106,6 +113,7 @@ def _ignored() -> Iterator[tuple[str, ...]]:
 _TABLES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "monitors": _monitors,
     "checks": _checks,
+    "spec": _spec,
     "attacks": _attacks,
     "refusals": _refusals,
     "columns": _columns,
