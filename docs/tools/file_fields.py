@@ -114,7 +114,7 @@ def _sample_lines() -> Iterator[str]:
     yield "members?: object of numbers  # the score from 0 to 1 of each member of a jury"
     yield "error?: text  # why the row failed; in failures.jsonl"
     yield from _field_lines(
-        "run", SampleRun, "what may differ between two runs; all else is equal byte for byte", ""
+        "run", SampleRun, "may differ between two runs; all other fields are equal", ""
     )
 
 

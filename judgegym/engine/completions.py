@@ -60,12 +60,11 @@ class Completion:
             empty.
         thinking: the thinking, from the text or from a field of its own; empty if there is none.
         thinking_fault: what is wrong with the thinking; `None` if it is valid or was not asked for.
-        finish_reason: as in `Choice`; `None` for an answer from a file.
-        short: the answer is shorter than `min_response_length`, after all retries.
-        follow_up: in a conversation of several turns, the user's message that it answers; empty for
-            the first turn, which answers the task.
-        turns: of an agent's trace, how many turns are written out in the answer; 0 for an answer of
-            one turn.
+        finish_reason: why it ended, such as `stop`, `length` (cut off) or `refusal`; `None` for a
+            completion from a file.
+        short: the text is shorter than `min_response_length`, after all retries.
+        follow_up: the user's message before this turn of a conversation; empty for the first turn.
+        turns: number of turns of an agent's trace in the text; 0 for a single turn.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)

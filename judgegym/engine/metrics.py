@@ -50,11 +50,11 @@ class GoldLabel:
     """A gold label of a row, beside what the judge said, which may be the policy.
 
     Attributes:
-        name: which of several, such as an aspect or an order of the answers; empty where there is
-            one.
-        gold: the label: a letter, `yes` or `no`, or a score.
-        judge: the judge's; `None` without a verdict.
-        agrees: whether both are the same, of scores on their scale; `None` without a verdict.
+        name: the aspect or the order of the answers, where a row has several labels; empty
+            otherwise.
+        gold: the gold label: a letter, `yes` or `no`, or a score.
+        judge: the judge's label; `None` without a verdict.
+        agrees: both labels are the same (scores: on their scale); `None` without a verdict.
     """
 
     name: str

@@ -62,9 +62,9 @@ class Sample(Generic[DetailT]):
         headline: what the row adds to the headline metric; `None` if it does not count there, or if
             that metric is no ratio of the rows.
         texts: the row's texts beside the question, by title, such as `baseline` and `rubric`.
-        orders: the points of the judged answer, from 0 to 1, in each order of the answers that were
-            compared; empty if there is one order, or no comparison.
-        gold: the row's gold labels, beside what the judge said; empty without any.
+        orders: points of the judged completion, from 0 to 1, in each order of a comparison; empty
+            with a single order, or no comparison.
+        gold: pairs of gold label and judge label; empty without gold labels.
     """
 
     uid: str

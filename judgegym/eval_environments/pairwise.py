@@ -47,14 +47,13 @@ class PairwiseDetail:
     Attributes:
         mode: one choice, or a rating for each answer.
         gold: the right letter of each conversation (two if both orders were asked); empty in ties.
-        letters: the letter that was read in each; `None` where none could be.
-        official_letters: the same as RewardBench-2's own code reads it.
-        ratings: the rating of each answer, the correct ones first; `None` where none could be read;
+        letters: the letter read from each; `None` where there is none.
+        official_letters: the letters that RewardBench-2's own code reads.
+        ratings: the rating of each answer, the correct ones first; `None` where there is none;
             empty in choice.
-        official_ratings: the same as RewardBench-2's own code reads it.
-        ambiguous: whether RewardBench-2's own code reads a rating that differs from ours, whichever
-            counts.
-        num_correct: how many of the ratings are of correct answers.
+        official_ratings: the ratings that RewardBench-2's own code reads.
+        ambiguous: whether RewardBench-2's own code reads another rating, whichever counts.
+        num_correct: number of ratings of correct answers.
         truncated: answers were left out.
     """
 

@@ -330,17 +330,15 @@ class ChatResponse:
 
     Attributes:
         choices: as many as were asked for.
-        usage: tokens and cost; all zero if the answer was paid for before (`cached`).
-        latency_s: seconds from the first attempt to the answer, with the pauses but not the time in
-            which the endpoint was away.
+        usage: tokens and cost; all zero for a response that was paid for before (`cached`).
+        latency_s: seconds from the first attempt to the response, pauses included; the time in
+            which the endpoint was unreachable is not.
         attempts: requests sent.
-        cached: the answer came from the cache, or from an identical call in flight.
+        cached: the response came from the cache, or from an identical call in flight.
         prompt_token_ids: the prompt's tokens, if requested and returned.
-        prompt_tokens: how many tokens the prompt has, as the endpoint counted them; 0 if it did
-            not.
-        served: the model that answered and its fingerprint in brackets, as far as the answer says.
-        refused: the fields that the endpoint takes no more, and that the request was changed in
-            (`request_fields.py`).
+        prompt_tokens: the prompt's tokens, as the endpoint counted them; 0 if it did not.
+        served: the model that answered, with its fingerprint in brackets, if the response has them.
+        refused: request fields that the endpoint refused and that were changed or left out.
     """
 
     choices: tuple[Choice, ...]

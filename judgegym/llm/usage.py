@@ -26,10 +26,9 @@ class Usage:
         prompt_tokens: tokens sent.
         completion_tokens: tokens received, reasoning included.
         cost: US dollars; `None` if it is not known, 0.0 if nothing was paid for.
-        cached_prompt_tokens: those of `prompt_tokens` that the endpoint took from its prefix cache,
-            as far as it says.
-        cache_write_tokens: those of `prompt_tokens` that it wrote to that cache, where this has a
-            price.
+        cached_prompt_tokens: prompt tokens that the endpoint read from its prefix cache; 0 if it
+            does not say.
+        cache_write_tokens: prompt tokens that it wrote to that cache, where writing has a price.
     """
 
     prompt_tokens: int = 0

@@ -281,41 +281,44 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 
 COUNTERS: Mapping[str, tuple[str, str]] = {
     "requests": ("Requests for scores", "judge protocol code"),
     "responses": ("Responses judged", "judge status"),
-    "equal_responses": ("Responses with the judgment of an equal one", "judge"),
-    "thinking_removed": ("Responses that were judged without the thinking at their start", "judge"),
+    "equal_responses": ("Deduplicated responses, which cost no call", "judge"),
+    "thinking_removed": ("Responses judged without the thinking at their start", "judge"),
     "judge_calls": ("Calls to the judge", "judge"),
     "judge_failures": (
-        "Responses that the judge gave no score, or none in time, by cause",
+        "Responses that the judge did not score, or not in time, by cause",
         "judge cause",
     ),
     "unscored_responses": ("Responses without a score, by cause", "judge cause"),
     "unjudged_answers": (
-        "Failures told to a trainer before or without a judgment, by cause",
+        "Failures sent to a trainer without a failed judgment, by cause",
         "judge cause",
     ),
     "attempt_failures": ("Requests to the judge's endpoint that failed, by cause", "judge cause"),
     "probes": (
-        "Completions asked for to see whether a judge answers again, by outcome",
+        "Completions of one token that test an unreachable judge, by outcome",
         "judge outcome",
     ),
-    "judge_attempts": ("Requests sent to the judge's endpoint, with those sent again", "judge"),
-    "cache_hits": ("Responses that the cache answered", "judge"),
+    "judge_attempts": ("Requests sent to the judge's endpoint, retries included", "judge"),
+    "cache_hits": ("Responses scored from the cache", "judge"),
     "prompt_tokens": ("Prompt tokens sent to judges", "judge"),
-    "cached_prompt_tokens": ("Prompt tokens that judges' endpoints had in a prefix cache", "judge"),
+    "cached_prompt_tokens": (
+        "Prompt tokens that judges' endpoints read from a prefix cache",
+        "judge",
+    ),
     "completion_tokens": ("Completion tokens received from judges, reasoning included", "judge"),
-    "cost_usd": ("US dollars that judges cost, as far as they are known", "judge"),
-    "unpriced_responses": ("Responses whose cost is not known, which is not in cost_usd", "judge"),
+    "cost_usd": ("US dollars that judges cost, where prices are known", "judge"),
+    "unpriced_responses": ("Responses of unknown cost, not in cost_usd", "judge"),
     "cohorts_closed": (
-        "Cohorts closed with all members (full), or without some (short)",
+        "Groups of separate requests that were judged, with all members (full) or not (short)",
         "judge how",
     ),
     "alarms": ("Alarms of monitors", "judge monitor"),
-    "late_members": ("Members that came after their cohort was closed", "judge"),
+    "late_members": ("Members that came after their group was judged", "judge"),
 }
 """What each counter counts, and its labels."""
 GAUGES: Mapping[str, tuple[str, str]] = {
-    "cohorts_open": ("Cohorts that wait for members", "judge"),
-    "in_flight": ("Judgments under way or waiting", ""),
+    "cohorts_open": ("Groups that wait for members", "judge"),
+    "in_flight": ("Judgments in progress or waiting", ""),
     "monitor": ("The latest number of a monitor", "judge monitor"),
     "gold_responses": ("Responses for the gold judge, by outcome", "judge outcome"),
 }
@@ -323,12 +326,12 @@ GAUGES: Mapping[str, tuple[str, str]] = {
 HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
     "request_seconds": ("Latency of requests for scores", "judge protocol", _BUCKETS),
     "judge_call_seconds": (
-        "Time of calls to the judge, with what was sent again and its pauses",
+        "Latency of calls to the judge, retries included",
         "judge",
         _BUCKETS,
     ),
     "queue_seconds": (
-        "Time of calls until their first request leaves: budget, rates, concurrency",
+        "Wait of calls before their first request: budget, rate and concurrency limits",
         "judge",
         _BUCKETS,
     ),

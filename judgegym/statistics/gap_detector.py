@@ -45,14 +45,12 @@ class GapCheck:
 
     Attributes:
         step: the trainer's step.
-        rollouts: how many rollouts both judges scored; of several checks together, all of theirs.
+        rollouts: number of rollouts that both judges scored, of all checks taken together.
         gap: the mean of training score − gold score.
         error: its standard error; 0 with one rollout of a check in the reference.
-        limit: the mean gap that is still within the reference and the tolerance; `None` in the
-            reference.
-        evidence: what the bets are worth after this check; 1 in the reference, and before the first
-            bet.
-        is_alarm: the evidence is the detector's `alarm_at` or more.
+        limit: the largest gap within the reference and the tolerance; `None` in the reference.
+        evidence: the product of all bets so far; 1 in the reference, and before the first bet.
+        is_alarm: the evidence has reached the detector's `alarm_at`.
     """
 
     step: int

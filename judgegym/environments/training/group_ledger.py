@@ -35,11 +35,11 @@ class BegunGroup:
     """A group that has begun, as its line in the ledger says.
 
     Attributes:
-        number: the groups of a run are counted from 1.
+        number: the group's number in the run, from 1.
         row: the uid of its row.
         step: the trainer's step at which it began.
-        epoch: that of the sampler, after it gave the row.
-        position: that of the sampler in the epoch.
+        epoch: the sampler's epoch after it drew the row.
+        position: the sampler's position in that epoch.
     """
 
     number: int
