@@ -49,7 +49,8 @@ class GapCheck:
         gap: the mean of training score − gold score.
         error: its standard error; 0 with one rollout of a check in the reference.
         limit: the largest gap within the reference and the tolerance; `None` in the reference.
-        evidence: the product of all bets so far; 1 in the reference, and before the first bet.
+        evidence: the value of the bets so far that the gap has grown; 1 in the reference, and
+            before the first bet.
         is_alarm: the evidence has reached the detector's `alarm_at`.
     """
 
