@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import get_args
 
 import judgegym
-from judgegym.judges.core.judge import JudgeDefinition
+from judgegym.judges.core.judge import Confidence, JudgeDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.prompt_files.file import PromptFile
@@ -31,6 +32,14 @@ def kinds() -> Iterator[Row]:
         if judge.parts is not None:
             fields = "what its judges read"
         yield (f"`{kind}`", _code(judge.about), fields or "–", _sees(judge))
+
+
+def confidences() -> Iterator[Row]:
+    """How sure a judge is, by what, and the kinds that know it."""
+    yield from (("`cascade_confidence`", "first judge"), ("---",) * 2)
+    for name in get_args(Confidence):
+        known = [f"`{kind}`" for kind, judge in JUDGES.items() if name in judge.confidences]
+        yield (f"`{name}`", ", ".join(known) if name != "margin" else "any")
 
 
 def rules() -> Iterator[Row]:
@@ -115,6 +124,7 @@ def _code(text: str) -> str:
 
 JUDGE_TABLES: Mapping[str, Callable[[], Iterator[Row]]] = {
     "kinds": kinds,
+    "confidences": confidences,
     "rules": rules,
     "trace_rules": trace_rules,
     "classes": classes,
