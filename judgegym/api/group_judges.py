@@ -159,7 +159,7 @@ class OpenGroupJudge(WithSession[GroupJudge]):
 
 
 class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=ListwiseGroupJudge):
-    """Scores all answers of a group in one call, from 0 to 1.
+    """Scores all answers of a group from 0 to 1 in one call.
 
     Without criteria it scores how well an answer does what was asked.
 
@@ -176,7 +176,7 @@ class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=List
 
 
 class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=TournamentGroupJudge):
-    """Lets the answers of a group meet in pairs: the score is the chance to beat the group's mean, or the baseline.
+    """Compares the answers of a group in pairs: a score is the probability to beat the group's mean, or the baseline.
 
     Example:
         >>> with TournamentJudge(offline=True, schedule="all") as judge:

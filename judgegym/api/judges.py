@@ -48,7 +48,7 @@ from judgegym.llm.errors import DataError, SettingsError
 
 
 class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory=RubricTaskJudge):
-    """Scores answers on a scale by a rubric.
+    """Scores answers by a rubric on its scale, 1 to 5 by default.
 
     Example:
         >>> judge = RubricJudge("Does the answer name the right number?", offline=True)
@@ -88,7 +88,7 @@ class RubricJudge(OpenJudge[RubricDetail], settings=RubricJudgeSettings, factory
 
 
 class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
-    """Judges answers by aspects: yes/no questions, each decided by a majority of votes.
+    """Judges answers by yes/no questions, each decided by a majority of votes: 0 to 1.
 
     Example:
         >>> with AspectJudge(aspects=["harmfulness", "correctness"], offline=True) as judge:
@@ -120,7 +120,7 @@ class AspectJudge(OpenJudge[PanelDetail], settings=AspectJudgeSettings, factory=
 class ChecklistJudge(
     OpenJudge[ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistTaskJudge
 ):
-    """Judges answers by criteria with points, which may be negative.
+    """Judges answers by criteria with points of either sign: at most 1, with `formula=healthbench` also below 0.
 
     Example:
         >>> cites = {"name": "cites", "text": "Names a source.", "points": 5}
@@ -157,7 +157,7 @@ class ChecklistJudge(
 
 
 class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory=PromptTaskJudge):
-    """Judges answers by a prompt of one's own, with its scale.
+    """Judges answers by your own prompt, with its scale.
 
     Example:
         >>> prompt = '''Is the answer right? End with Score: and a number from 1 to 5.
@@ -445,7 +445,7 @@ class RewardJudge(
 
 
 class Jury(_MadeOfJudges, settings=_resolve_settings_type(JurySettings), factory=open_judge):
-    """Scores answers by several judges, whose scores make one.
+    """Scores answers by several judges and combines their scores.
 
     Example:
         >>> with Jury(["a", {"judge": "aspect"}], jury_rule="median", offline=True) as jury:
@@ -466,7 +466,7 @@ class Jury(_MadeOfJudges, settings=_resolve_settings_type(JurySettings), factory
 
 
 class Cascade(_MadeOfJudges, settings=_resolve_settings_type(CascadeSettings), factory=open_judge):
-    """Scores answers by a cheap judge, and by a strong one where the cheap one is not sure; each answer by itself.
+    """Scores each answer by a cheap judge, or by a strong one if the cheap one is unsure.
 
     Example:
         >>> with Cascade(["cheap", "strong"], cascade_threshold=0.6, offline=True) as cascade:
@@ -487,7 +487,7 @@ class Cascade(_MadeOfJudges, settings=_resolve_settings_type(CascadeSettings), f
 
 
 class Steps(_MadeOfJudges, settings=_resolve_settings_type(StepsSettings), factory=open_judge):
-    """Scores each step of an agent's trace by a judge, and makes one score of them; a text is one step.
+    """Scores each step of an agent's trace by a judge and combines the scores; a text is one step.
 
     Example:
         >>> with Steps({"judge": "aspect"}, steps_combine="min", offline=True) as steps:
@@ -533,7 +533,7 @@ _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_promp
 
 
 class OwnJudge(OpenJudge[DetailT], settings=JudgeSettings):
-    """Judges answers by a judge of one's own, which takes the question and an answer as a `JudgeTask`.
+    """Judges answers by your own judge, which gets the question and an answer as a `JudgeTask`.
 
     Example:
         >>> from judgegym.judges.peers import PeerJudgeSettings, PeerTaskJudge

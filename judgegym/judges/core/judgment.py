@@ -142,35 +142,32 @@ class NamedVerdict:
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
 class Judgment(Generic[DetailT_co]):
-    """A judge's result for one case.
+    """What a judge found about one completion.
 
     >>> Judgment(4.0, Status.OK, "4", "Correct, but long.").score
     4.0
 
     Attributes:
-        score: the judgment as a number in the judge's own range; `None` exactly when `status` is
-            not `OK`.
-        status: how the judgment ended.
-        label: the judgment in the judge's own terms, such as `win` or `[[A]]`; `None` without a
-            verdict.
-        explanation: the judge's reasons, for people; for a failure, what went wrong.
-        calls: every call that was made, in the order of their names, not of their arrival.
-        detail: the result in the terms of this kind of judge; `None` if no judge was called.
-        critique: the history of its self-critique; `None` without one.
-        suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there
-            are in the texts that the judge was shown (`judgegym.judges.core.delimiters`).
-        left_out: how many characters of a long conversation the judge was not shown.
-        members: of a jury in place of an environment's own judge, the score from 0 to 1 of each
-            member that has one.
-        unit: the score as a number from 0 to 1, of a judge that has another range; `None` where
-            `score` is that.
-        components: the numbers from which the score is computed: `raw` on the judge's own scale, a
-            verdict.
-        confidences: how sure the judge is, from 0 to 1, by each rule that it knows, such as
+        score: a number in the judge's own range; `None` exactly if `status` is not `OK`.
+        status: whether there is a score, and if not, why.
+        label: the verdict in the judge's own terms, such as `win` or `[[A]]`; `None` without one.
+        explanation: the judge's reasons; of a failure, what went wrong.
+        calls: every call with its text, verdict, attempts, tokens, cost and latency, ordered by
+            name.
+        detail: more in the terms of this kind of judge, such as both games, each aspect's votes,
+            each part; `None` if no judge was called.
+        critique: the history of the self-critique; `None` without one.
+        suspects: count of role tokens, template tokens and lookalikes of markers in the texts that
+            the judge saw.
+        left_out: characters of a long conversation that the judge did not see.
+        members: the score from 0 to 1 of each member of an environment's jury that has one.
+        unit: the score from 0 to 1 if the judge has another range; `None` if `score` is that.
+        components: the numbers behind the score, such as `raw` on the judge's own scale.
+        confidences: how sure the judge is, from 0 to 1, by each measure that it knows, such as
             `margin`.
-        contributions: what each part adds to the score, if that is a sum of parts; empty otherwise.
-        verdicts: the verdict on each aspect or criterion; empty of a judge that has none.
-        tags: the score of each tag of the criteria; empty of a judge that has none.
+        contributions: what each part adds to a score that is a sum of parts.
+        verdicts: the verdict on each aspect or criterion.
+        tags: the score of each tag of the criteria.
     """
 
     score: float | None
