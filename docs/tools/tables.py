@@ -39,7 +39,7 @@ def code_table(name: str) -> str:
 
 
 def _monitors() -> Iterator[tuple[str, ...]]:
-    yield from (("monitor", "what it measures"), ("---", "---"))
+    yield from (("monitor", "measure"), ("---", "---"))
     yield from ((f"`{name}`", about) for name, about in MONITORS.items())
 
 
@@ -52,7 +52,7 @@ def _columns() -> Iterator[tuple[str, ...]]:
 
 
 def _reasons() -> Iterator[tuple[str, ...]]:
-    yield from (("reason", "what it means"), ("---", "---"))
+    yield from (("reason", "meaning"), ("---", "---"))
     yield from ((f"`{name}`", about) for name, about in REASONS.items())
 
 
@@ -65,7 +65,7 @@ def _attacks() -> Iterator[tuple[str, ...]]:
 
 
 def _refusals() -> Iterator[tuple[str, ...]]:
-    yield from (("refused field", "what becomes of it"), ("---", "---"))
+    yield from (("refused field", "effect"), ("---", "---"))
     fields: dict[str, list[str]] = {}
     for field in FIELDS.values():
         fields.setdefault(field.becomes, []).append(f"`{field.name}`")
@@ -100,7 +100,7 @@ def _layouts() -> Iterator[tuple[str, ...]]:
 
 
 def _faults() -> Iterator[tuple[str, ...]]:
-    yield from (("fault", "what happens"), ("---", "---"))
+    yield from (("fault", "effect"), ("---", "---"))
     for name, fault in FAULTS.items():
         yield (f"`{name}`", fault.about.replace("--slow_ms", "`--slow_ms`"))
 

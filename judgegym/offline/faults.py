@@ -165,10 +165,10 @@ def _send_noise(attempt: Attempt) -> Effect:
 
 
 FAULTS: Mapping[str, Fault] = {
-    "drop": Fault("the connection is closed without an answer", lambda attempt: Effect("close")),
+    "drop": Fault("the connection is closed without a response", lambda attempt: Effect("close")),
     "reset": Fault("the connection is reset", lambda attempt: Effect("reset")),
-    "timeout": Fault("no answer, until the client leaves", lambda attempt: Effect("hang")),
-    "slow": Fault("the right answer, in small pieces over --slow_ms", _send_slowly),
+    "timeout": Fault("no response, until the client leaves", lambda attempt: Effect("hang")),
+    "slow": Fault("the right response, in small pieces over --slow_ms", _send_slowly),
     "malformed": Fault(
         "JSON that is cut off", lambda attempt: send_json(orjson.dumps(attempt.completion())[:-20])
     ),
@@ -177,7 +177,7 @@ FAULTS: Mapping[str, Fault] = {
         lambda attempt: send_json(HTML_PAGE, headers=HTML_BODY),
     ),
     "missing_usage": Fault(
-        "the right answer, without token counts",
+        "the right response, without token counts",
         change_completion(lambda completion: completion.pop("usage"), is_answer=True),
     ),
     "empty": Fault(
