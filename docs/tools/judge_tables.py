@@ -1,13 +1,18 @@
-"""Make the tables of judges: kinds, rules, Python classes, and the fields that docstrings explain."""
+"""Make the tables of judges and groups: kinds, rules, Python classes, and what docstrings list."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import get_args
 
 import judgegym
+from judgegym.environments.training import pipeline
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.checklists import formulas
+from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.core.judge import Confidence, JudgeDefinition
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parts.composite import TermOptions
@@ -19,6 +24,7 @@ from judgegym.judges.scorers.registry import JUDGES, PROMPT
 Row = tuple[str, ...]
 
 _FIELD = re.compile(r"^ {4}(?P<name>\w+): (?P<text>.+(?:\n {8}.+)*)", re.MULTILINE)
+_ITEM = re.compile(r"^\* `(?P<name>\w+)`: (?P<text>.+(?:\n  .+)*)", re.MULTILINE)
 _CANNOT_SAY = "Cannot say: "
 _ARGUMENTS_OF_ALL = frozenset(("self", "question", "answers"))
 
@@ -73,6 +79,26 @@ def parts() -> Iterator[Row]:
     yield from _fields(TermOptions, "setting of a part")
 
 
+def criterion() -> Iterator[Row]:
+    """The fields of a criterion."""
+    yield from _fields(Criterion, "field")
+
+
+def aspect() -> Iterator[Row]:
+    """The fields of an aspect."""
+    yield from _fields(Aspect, "field")
+
+
+def checklist_formulas() -> Iterator[Row]:
+    """The formulas of checklists, as their module documents them."""
+    yield from _items(formulas, "`formula`", "score")
+
+
+def drop_reasons() -> Iterator[Row]:
+    """The reasons for which groups are dropped, as the pipeline's module documents them."""
+    yield from _items(pipeline, "reason", "the group")
+
+
 def prompt_file() -> Iterator[Row]:
     """The fields of a prompt file."""
     yield from _fields(PromptFile, "field")
@@ -92,6 +118,14 @@ def _rules(names: Iterator[str]) -> Iterator[Row]:
     for name in names:
         rule = next(getattr(module, name) for module in modules if hasattr(module, name))
         yield (f"`{name}`", *_rule_cells(_paragraphs(rule)))
+
+
+def _items(module: ModuleType, *header: str) -> Iterator[Row]:
+    """The items of a list in a module's docstring, without their sources."""
+    yield from (header, ("---",) * 2)
+    for item in _ITEM.finditer(inspect.getdoc(module) or ""):
+        text = " ".join(item["text"].split()).partition(" Source:")[0]
+        yield (f"`{item['name']}`", text.rstrip(".").replace("|", r"\|"))
 
 
 def _rule_cells(paragraphs: list[str]) -> tuple[str, str]:
@@ -130,6 +164,10 @@ JUDGE_TABLES: Mapping[str, Callable[[], Iterator[Row]]] = {
     "classes": classes,
     "judgment": judgment,
     "parts": parts,
+    "criterion": criterion,
+    "aspect": aspect,
+    "formulas": checklist_formulas,
+    "drop_reasons": drop_reasons,
     "prompt_file": prompt_file,
 }
 """The tables by the name of their block."""

@@ -1,7 +1,18 @@
 """Make a group of a row for `serve`, `process` and the adapter to Atropos: record it, and drop it or hand it on.
 
 Guarantees: each group is recorded once, as sent or as dropped with a reason; all verbs drop the
-    same groups.
+    same groups. The reasons:
+
+* `no_signal`: equal scores, so all advantages are 0 (`ensure_scores_are_not_same`; off by default
+  in `process`).
+* `judge_failed`: fewer than two completions with a verdict, after two attempts at each.
+* `policy_failed`: not sampled: the policy never responded, or without the requested tokens.
+* `nothing_to_compare`: judged together, but one well-formed completion and no anchor.
+* `too_long`: a sequence as long as the trainer allows, or longer; in `process` if
+  `max_token_length` is set.
+* `timed_out`: it took longer than `worker_timeout`.
+* `refused`: the rollout API refused it.
+* `pass_rate`: too hard or too easy by `min_pass_rate`, `max_pass_rate` of pairwise judgement.
 """
 
 from __future__ import annotations

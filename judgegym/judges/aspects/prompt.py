@@ -57,12 +57,12 @@ class Aspect(BaseModel):
     False
 
     Attributes:
-        name: the name in metrics; unique among the aspects of a run.
+        name: the name in metrics, unique in a run.
         definition: the yes/no question.
-        polarity: 1 if a yes is good, −1 if a yes is bad.
-        weight: the weight in the mean over all aspects.
-        veto: a submission that fails this aspect gets a score of 0.
-        strictness: the number of votes on this aspect; `None` takes that of the settings.
+        polarity: 1 if a yes is good (default), −1 if a yes is bad.
+        weight: the weight in the mean over all aspects (default 1).
+        veto: failing this aspect makes the score 0.
+        strictness: the number of votes on this aspect; by default that of the settings.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -66,13 +66,15 @@ class Criterion(BaseModel):
     """A statement that a submission meets or does not meet.
 
     Attributes:
-        name: the name in metrics; unique among the criteria of a row.
-        text: what the judge is shown.
-        points: how much it counts; negative if it is bad to meet it; 0 if it is only observed.
-        tags: groups of criteria that have a score of their own.
-        options: the answers to choose from, in place of met and unmet.
-        required: a submission that does not meet it (of negative points: that meets it) gets the
-            row's lowest score.
+        name: the name in metrics, unique in its row; also `id`. Otherwise `criterion_<number>`.
+            `title` need not be unique.
+        text: what the judge sees; also `criterion` or `description`, of an aspect `definition`.
+        points: a number, negative if meeting it is bad (default 1); 0 only observes. Also `weight`.
+            Or `category` or `importance`: essential 1.0, important 0.7, optional 0.3, pitfall −0.9.
+            A pitfall is what a response should not do; "avoids …" needs positive points.
+        tags: groups of criteria with their own score.
+        options: labels with values from 0 to 1, instead of met and unmet.
+        required: failing it gives the row its lowest score.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -3,12 +3,13 @@
 A value v is 1 for a criterion that is met, 0 for one that is not, or that of an option; p are its
 points. g is v where p ≥ 0 and 1 − v where p < 0. Criteria with 0 points count in no formula.
 
-* `healthbench`: Σ p·v / Σ p over p > 0. Not clipped, so −∞…1; without a p > 0 there is no score.
+* `healthbench`: Σ p·v / Σ p over p > 0, not clipped: −∞…1; no score without positive points.
   Source: the row score of openai/simple-evals, `healthbench_eval.py`.
-* `weighted_mean`: the same, clipped to 0…1; 1 + Σ p·v / Σ |p| if all p < 0. Source: autorubric 1.6.
+* `weighted_mean`: the same, clipped to 0…1; if all are negative, 1 + Σ p·v / Σ |p|. Source:
+  autorubric 1.6.
 * `rar`: Σ |p|·g / Σ |p|, from 0 to 1. Source: the explicit sum of Gunjal et al., Rubrics as Rewards
   (2025), whose weights are positive; of our aspects this is the score, too.
-* `all`: 1 if every g is 1, otherwise 0.
+* `all`: 1 if every g is 1, else 0.
 * `min`: the least g.
 
 A `required` criterion with g < 0.5 gives the row its lowest possible score. A criterion that the
